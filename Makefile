@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# One Makefile for everything. `make help` lists the targets; objects, libraries and programs go to $(BUILD).
+
+BUILD ?= build
+SAN ?=
+PREFIX ?= /usr/local
+VERSION := 0.1.0
+SOVERSION := 0
+
+CC ?= gcc
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Werror
+OPT ?= -O3 -g
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -I. -I$(BUILD) -MMD -MP -fPIC -fvisibility=hidden -pthread \
+	$(WARN) $(OPT) $(CFLAGS)
+LDFLAGS_ALL := -pthread $(LDFLAGS)
+LDLIBS := -lm
+
+ifeq ($(SAN),asan)
+CFLAGS_ALL += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1
+LDFLAGS_ALL += -fsanitize=address,undefined
+else ifeq ($(SAN),tsan)
+CFLAGS_ALL += -fsanitize=thread -O1
+LDFLAGS_ALL += -fsanitize=thread
+endif
+
+# Optional parts: used where their headers are, left out where not.
+PKG := $(shell command -v pkg-config 2>/dev/null || echo false)
+have = $(shell $(PKG) --exists $(1) && echo yes || echo no)
+HAVE_HWLOC := $(call have,hwloc)
+HAVE_OPENBLAS := $(call have,openblas)
+HAVE_ZLIB := $(call have,zlib)
+HAVE_CMOCKA := $(call have,cmocka)
+
+ifeq ($(HAVE_HWLOC),yes)
+CFLAGS_ALL += -DSTRETTO_HAVE_HWLOC $(shell $(PKG) --cflags hwloc)
+LDLIBS += $(shell $(PKG) --libs hwloc)
+endif
+
+LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c collectives/*.c collectives/*/*.c)
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+TRAINER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard trainer/*.c trainer/*/*.c))
+TOOL_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/lib/*.c))
+PUBLIC_HEADERS := runtime/stretto.h collectives/stretto_coll.h trainer/stretto_train.h
+
+TOOLS := $(patsubst tools/%.c,%,$(wildcard tools/*.c))
+UNIT := $(patsubst %.c,%,$(wildcard tests/unit/test_*.c))
+MULTI := $(patsubst %.c,%,$(wildcard tests/multi/*.c))
+TRAINER_PROGRAMS := $(filter stretto-train,$(TOOLS)) $(filter tests/unit/test_train%,$(UNIT)) \
+	$(filter tests/multi/train%,$(MULTI))
+
+ifeq ($(HAVE_OPENBLAS)$(HAVE_ZLIB),yesyes)
+TRAINER_CFLAGS := $(shell $(PKG) --cflags openblas zlib)
+TRAINER_LIBS := $(shell $(PKG) --libs openblas zlib)
+else
+TOOLS := $(filter-out stretto-train,$(TOOLS))
+UNIT := $(filter-out tests/unit/test_train%,$(UNIT))
+MULTI := $(filter-out tests/multi/train%,$(MULTI))
+TRAINER_OBJ :=
+endif
+PROGRAMS := $(TOOLS:%=$(BUILD)/%)
+TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%)
+LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
+LIB_A := $(BUILD)/libstretto.a
+
+.PHONY: all programs tests deps demo test check lint asan tsan bench install clean help parts
+.DEFAULT_GOAL := all
+
+all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) ## build the libraries and the programs
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | sort
+
+parts: ## say which optional parts this build has
+	@$(if $(filter no,$(HAVE_HWLOC)),echo "parts: hwloc not found: built without it (core choice by the affinity mask alone)";) \
+	$(if $(filter yesyes,$(HAVE_OPENBLAS)$(HAVE_ZLIB)),,echo "parts: openblas or zlib not found: the trainer is left out";) true
+
+deps: ## install what the build, the demo and the tests need
+	@tools/deps.sh
+
+demo: deps ## train on Fashion-MNIST with four strategies and compare them
+	@$(MAKE) --no-print-directory all
+	@tools/demo.sh $(BUILD)
+
+test: deps ## build everything and run all tests
+	@$(MAKE) --no-print-directory check
+
+check: all tests
+	@tests/run $(BUILD)
+
+tests: $(TESTS)
+
+asan: deps ## run the tests with AddressSanitizer and UBSan
+	@$(MAKE) --no-print-directory check SAN=asan BUILD=build/asan
+
+tsan: deps ## run the tests with ThreadSanitizer
+	@$(MAKE) --no-print-directory check SAN=tsan BUILD=build/tsan
+
+lint: deps ## formatting, warnings of a second compiler, include direction, sizes, banned calls
+	@tests/lint
+
+bench: deps all ## measure the collectives and the overlap on this machine
+	@tools/bench.sh $(BUILD)
+
+install: all ## install to $(PREFIX)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(LIB_SO) $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(LIB_A) $(DESTDIR)$(PREFIX)/lib
+	ln -sf libstretto.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libstretto.so.$(SOVERSION)
+	ln -sf libstretto.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libstretto.so
+	for h in $(PUBLIC_HEADERS); do \
+		sed 's|#include "[a-z/]*/\(stretto[a-z_]*\.h\)"|#include "\1"|' $$h \
+			> $(DESTDIR)$(PREFIX)/include/$$(basename $$h) || exit 1; \
+	done
+	printf 'prefix=%s\nName: stretto\nDescription: background collectives for HPC clusters\nVersion: %s\nLibs: -L$${prefix}/lib -lstretto\nLibs.private: %s -pthread\nCflags: -I$${prefix}/include\n' \
+		'$(PREFIX)' '$(VERSION)' '$(LDLIBS)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stretto.pc
+
+clean: ## remove all that was built
+	rm -rf build
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(if $(filter trainer/% tools/stretto-train.c tests/unit/test_train% tests/multi/train%,$<),$(TRAINER_CFLAGS)) -c $< -o $@
+
+$(LIB_A): $(LIB_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(LIB_SO): $(LIB_OBJ)
+	$(CC) -shared -Wl,-soname,libstretto.so.$(SOVERSION) $(LDFLAGS_ALL) $^ $(LDLIBS) -o $@
+	@ln -sf $(@F) $(BUILD)/libstretto.so.$(SOVERSION)
+	@ln -sf libstretto.so.$(SOVERSION) $(BUILD)/libstretto.so
+
+trainer_objects = $(if $(filter $(1),$(TRAINER_PROGRAMS:%=$(BUILD)/%)),$(TRAINER_OBJ))
+trainer_libs = $(if $(filter $(1),$(TRAINER_PROGRAMS:%=$(BUILD)/%)),$(TRAINER_LIBS))
+
+.SECONDEXPANSION:
+$(PROGRAMS): $(BUILD)/%: $(BUILD)/tools/%.o $(TOOL_LIB_OBJ) $$(call trainer_objects,$$@) $(LIB_A)
+	$(CC) $(LDFLAGS_ALL) $^ $(call trainer_libs,$@) $(LDLIBS) -o $@
+
+$(TESTS): $(BUILD)/%: $(BUILD)/%.o $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c)) $(TOOL_LIB_OBJ) \
+		$$(call trainer_objects,$$@) $(LIB_A)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) $^ $(call trainer_libs,$@) $(shell $(PKG) --libs cmocka) $(LDLIBS) -o $@
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

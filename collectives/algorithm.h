@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * algorithm.h: the table of algorithms. One algorithm is one file in algorithms/ and one line of
+ * the array in algorithm.c; docs/adding-an-algorithm.md is the checklist.
+ *
+ * Threads: everything here is pure or constant.
+ */
+#ifndef STRETTO_COLLECTIVES_ALGORITHM_H
+#define STRETTO_COLLECTIVES_ALGORITHM_H
+
+#include "collectives/schedule.h"
+
+/* A link as the cost model sees it (LogGP without the o): seconds, and seconds per byte. */
+struct stretto_link {
+	double latency;    /* seconds from post to completion of an empty message */
+	double per_byte;   /* seconds per byte on the wire, one direction */
+	double per_reduce; /* seconds per byte reduced by a core */
+};
+
+struct stretto_algorithm {
+	const char *name; /* as users write it: "ring" */
+	enum stretto_collective collective;
+	/*
+	 * Appends this rank's steps to a schedule that was initialised with the shape. Pure.
+	 * Handles every size >= 2, root and count (0 included: all ranks still exchange messages,
+	 * so that a mismatch is seen).
+	 */
+	void (*build)(struct stretto_schedule *schedule);
+	/*
+	 * Estimated seconds for `bytes` (of the vector for allreduce and broadcast, of all blocks
+	 * together for allgather and reduce_scatter) on `size` ranks, and with `window` bytes of
+	 * it per window.
+	 */
+	double (*cost)(const struct stretto_link *link, int size, size_t bytes, size_t window);
+	/* Bytes (counted as for cost) of the best window; SIZE_MAX where sliding wins nothing. */
+	size_t (*window)(const struct stretto_link *link, int size, size_t bytes);
+};
+
+/* All algorithms, ended by NULL. */
+extern const struct stretto_algorithm *const stretto_algorithms[];
+
+/* The algorithm of that name for the collective; NULL if there is none. */
+const struct stretto_algorithm *stretto_algorithm_find(enum stretto_collective collective,
+						       const char *name);
+
+/*
+ * Builds and seals the schedule of `algorithm` for a shape. A group of one rank gets a COPY or
+ * nothing, whatever the algorithm. The caller ends *schedule with stretto_schedule_fini(), also on
+ * failure.
+ */
+stretto_status stretto_algorithm_build(const struct stretto_algorithm *algorithm,
+				       const struct stretto_shape *shape,
+				       struct stretto_schedule *schedule);
+
+#endif

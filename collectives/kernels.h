@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kernels.h: elementwise reductions, dst[i] = a[i] op b[i].
+ *
+ * The order of a and b matters for the bits of min and max of zeros and NaNs, so callers keep rank
+ * order. dst may be a or b exactly; partial overlap is not allowed. Any alignment of the element
+ * type. 16-bit floats are widened to 32 bits, combined, and rounded to nearest even.
+ *
+ * Threads: pure functions.
+ */
+#ifndef STRETTO_COLLECTIVES_KERNELS_H
+#define STRETTO_COLLECTIVES_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectives/stretto_coll.h"
+
+typedef void (*stretto_reduce_fn)(void *dst, const void *a, const void *b, size_t count);
+
+/* The function for a type and op; STRETTO_AVG gives that of STRETTO_SUM. Never NULL. */
+stretto_reduce_fn stretto_kernel(enum stretto_type type, enum stretto_op op);
+
+/* dst[i] = (a[i] + b[i]) / ranks in one pass: the final step of STRETTO_AVG. */
+void stretto_kernel_sum_divide(enum stretto_type type, void *dst, const void *a, const void *b,
+			       size_t count, int ranks);
+
+/* dst[i] = a[i] / ranks. dst may be a. */
+void stretto_kernel_divide(enum stretto_type type, void *dst, const void *a, size_t count,
+			   int ranks);
+
+/* Conversions of one value, round to nearest even; also for tests and tools. */
+float stretto_f16_to_f32(uint16_t bits);
+uint16_t stretto_f32_to_f16(float value);
+float stretto_bf16_to_f32(uint16_t bits);
+uint16_t stretto_f32_to_bf16(float value);
+
+#endif

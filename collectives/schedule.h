@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * schedule.h: a collective is data.
+ *
+ * A schedule is what one rank does in one operation: a flat array of steps over named buffers. It
+ * is made by a pure function (a builder, one per algorithm), so the same schedule can be executed
+ * (executor.h), proved (checker.h), costed (selection.h) and printed (stretto-sched).
+ *
+ *   SEND    peer, a          sends span a to the peer; a is busy until the step completes
+ *   RECV    peer, dst        receives into dst; the n-th SEND to a rank meets its n-th RECV from us
+ *   REDUCE  dst = a op b     elementwise; the rank order of a and b is part of the schedule,
+ * because all ranks must get the same bits. dst may be a or b exactly, never a part COPY    dst = a
+ *
+ * A step starts when the (up to two) earlier steps it waits for are complete. Steps that are not
+ * ordered by these run in any order, also at the same time.
+ *
+ * Buffers: IN and OUT are the caller's, TMP is scratch of `tmp_count` elements. An in-place
+ * operation has only one buffer: its builder names it OUT (allreduce, allgather) or IN
+ * (reduce_scatter) and nothing else.
+ *
+ * Windows: for a long vector the schedule describes a window of `shape.count` elements and the
+ * executor slides it along: in window w every IN and OUT span is shifted by w * count elements. TMP
+ * is not shifted; each window in flight has its own. In buffers of blocks (IN of reduce_scatter,
+ * OUT of allgather) the window covers a part of every block: block b starts at b * shape.stride.
+ *
+ * AVG: a step with STRETTO_STEP_FINAL completes the reduction of its elements, and divides by the
+ * number of ranks on the way. Each result must pass through exactly one such step.
+ *
+ * Threads: pure data. Built by one thread, then read by any.
+ */
+#ifndef STRETTO_COLLECTIVES_SCHEDULE_H
+#define STRETTO_COLLECTIVES_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectives/stretto_coll.h"
+
+enum stretto_buffer {
+	STRETTO_BUF_IN,
+	STRETTO_BUF_OUT,
+	STRETTO_BUF_TMP,
+	STRETTO_BUF_COUNT,
+};
+
+enum stretto_step_kind {
+	STRETTO_STEP_SEND,
+	STRETTO_STEP_RECV,
+	STRETTO_STEP_REDUCE,
+	STRETTO_STEP_COPY,
+};
+
+/* Elements [first, first + count) of a buffer. count may be 0: a message without payload. */
+struct stretto_span {
+	enum stretto_buffer buffer;
+	size_t first;
+	size_t count;
+};
+
+/* Flags of a step. */
+enum { STRETTO_STEP_FINAL = 1 };
+
+/* No step, in `after` and `fused`. */
+enum { STRETTO_NO_STEP = -1 };
+
+struct stretto_step {
+	enum stretto_step_kind kind;
+	unsigned flags;          /* STRETTO_STEP_... */
+	int peer;                /* SEND, RECV: rank in the communicator; else -1 */
+	struct stretto_span dst; /* RECV, REDUCE, COPY */
+	struct stretto_span a;   /* SEND, REDUCE, COPY */
+	struct stretto_span b;   /* REDUCE */
+	int after[2];            /* earlier steps this one waits for; STRETTO_NO_STEP for none */
+
+	/* Filled in by stretto_schedule_seal(): */
+	uint32_t ordinal; /* SEND, RECV: how many earlier steps of this kind have the same peer */
+	uint32_t pitch;   /* SEND, RECV: how many steps of this kind have the same peer in all */
+	int fused;        /* RECV: the REDUCE that may take its data straight from the transport;
+			     REDUCE: that RECV; STRETTO_NO_STEP where there is none */
+	int successors;   /* first of this step's followers in schedule.followers */
+	int successor_count;
+};
+
+/* What a builder is asked for. */
+struct stretto_shape {
+	enum stretto_collective collective;
+	int rank;      /* in the communicator */
+	int size;      /* number of ranks, >= 1 */
+	int root;      /* broadcast */
+	size_t count;  /* elements, as in struct stretto_coll_args, of one window */
+	size_t stride; /* elements between blocks (reduce_scatter IN, allgather OUT), >= count */
+	bool in_place; /* see above */
+};
+
+struct stretto_schedule {
+	struct stretto_shape shape;
+	const char *algorithm; /* its name; static */
+	struct stretto_step *steps;
+	int step_count;
+	int capacity;     /* of steps */
+	int *followers;   /* all steps' followers, one array; owned */
+	size_t tmp_count; /* elements of TMP */
+	bool failed;      /* memory ran out while building; seal reports it */
+};
+
+/* Starts an empty schedule for a shape. Never fails; end with stretto_schedule_fini(). */
+void stretto_schedule_init(struct stretto_schedule *schedule, const struct stretto_shape *shape,
+			   const char *algorithm);
+
+/*
+ * Append a step that waits for the steps `after0` and `after1` (indices of earlier steps, or
+ * STRETTO_NO_STEP) and return its index. When memory runs out they return STRETTO_NO_STEP and the
+ * schedule is marked; builders need not look.
+ */
+int stretto_schedule_send(struct stretto_schedule *schedule, int peer, struct stretto_span a,
+			  int after0, int after1);
+int stretto_schedule_recv(struct stretto_schedule *schedule, int peer, struct stretto_span dst,
+			  int after0, int after1);
+int stretto_schedule_copy(struct stretto_schedule *schedule, struct stretto_span dst,
+			  struct stretto_span a, int after0, int after1);
+int stretto_schedule_reduce(struct stretto_schedule *schedule, struct stretto_span dst,
+			    struct stretto_span a, struct stretto_span b, int after0, int after1);
+/* Sets STRETTO_STEP_FINAL on a step; ignores STRETTO_NO_STEP. */
+void stretto_schedule_final(struct stretto_schedule *schedule, int step);
+
+/* Reserves `count` elements of TMP and returns the span. */
+struct stretto_span stretto_schedule_tmp(struct stretto_schedule *schedule, size_t count);
+
+/*
+ * Ends building: checks the form (indices, peers, spans within their buffers), fills in the sealed
+ * fields. STRETTO_NO_MEMORY, or STRETTO_INTERNAL for a malformed schedule (the log says which
+ * step).
+ */
+stretto_status stretto_schedule_seal(struct stretto_schedule *schedule);
+
+/* Releases what the schedule owns. */
+void stretto_schedule_fini(struct stretto_schedule *schedule);
+
+/* Elements of IN and of OUT that a shape has, stride included. */
+size_t stretto_shape_in_count(const struct stretto_shape *shape);
+size_t stretto_shape_out_count(const struct stretto_shape *shape);
+
+/* Block b of `count` elements cut into `parts` parts that differ by at most one element. */
+struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int parts, int b);
+
+/*
+ * Writes one step as text into buf of `size` bytes, such as
+ * "3: RECV+REDUCE  from 2  OUT[0,4) = recv + IN[0,4)  after 1". Returns buf.
+ */
+const char *stretto_step_text(const struct stretto_schedule *schedule, int step, char *buf,
+			      size_t size);
+
+#endif

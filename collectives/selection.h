@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * selection.h: which algorithm an operation takes, and with which window.
+ *
+ * In this order: the hint of the call, STRETTO_ALGORITHM, the least estimated cost. The choice
+ * depends only on values that are the same on all ranks.
+ *
+ * Threads: pure.
+ */
+#ifndef STRETTO_COLLECTIVES_SELECTION_H
+#define STRETTO_COLLECTIVES_SELECTION_H
+
+#include "collectives/algorithm.h"
+#include "runtime/config.h"
+
+struct stretto_choice {
+	const struct stretto_algorithm *algorithm;
+	size_t window; /* elements of `count` per window, >= 1; the last window may be shorter */
+	char reason[160];
+};
+
+/* The links that the model takes where nothing was measured: one node, and a network. */
+extern const struct stretto_link stretto_link_shm;
+
+/*
+ * Chooses for args on `size` ranks over `link`. STRETTO_INVALID if args or the configuration name
+ * an algorithm that does not exist for this collective; the log lists those that do.
+ */
+stretto_status stretto_select(const struct stretto_config *config, const struct stretto_link *link,
+			      const struct stretto_coll_args *args, int size,
+			      struct stretto_choice *choice);
+
+#endif

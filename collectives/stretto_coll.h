@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stretto_coll.h: the public interface of the collectives.
+ *
+ * Every collective exists in three forms that share one code path: blocking (stretto_allreduce),
+ * nonblocking (stretto_iallreduce: started at once, ended by stretto_wait) and persistent
+ * (stretto_allreduce_init once, then stretto_start and stretto_wait as often as wanted). A started
+ * operation finishes in the background with no further call from the application.
+ *
+ * Rules for all: every rank of the communicator calls the collectives in the same order with the
+ * same count, type, op and root; a rank that differs makes all of them fail with STRETTO_MISMATCH
+ * and a message that shows both sides. Counts are in elements. Buffers stay the caller's; they may
+ * not be changed (inputs) or touched (outputs) from the start of an operation until it is complete.
+ * `in` and `out` are the same pointer for in-place operation, or do not overlap at all. Any
+ * alignment that suits the element type, any memory; memory from stretto_alloc() is fastest. All
+ * ranks get the same bits. An operation ends within STRETTO_TIMEOUT_SECONDS.
+ *
+ * Errors of all: STRETTO_INVALID (local, before anything was sent), and the statuses that break the
+ * communicator: STRETTO_TIMEOUT, STRETTO_MISMATCH, STRETTO_PEER_FAILED, STRETTO_ABORTED.
+ */
+#ifndef STRETTO_COLL_H
+#define STRETTO_COLL_H
+
+#include "runtime/stretto.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Element types: name, size in bytes, the word the tools use for it. */
+#define STRETTO_TYPE_MAP(X)                                                                        \
+	X(STRETTO_U8, 1, "uint8")                                                                  \
+	X(STRETTO_I32, 4, "int32")                                                                 \
+	X(STRETTO_I64, 8, "int64")                                                                 \
+	X(STRETTO_F16, 2, "half")                                                                  \
+	X(STRETTO_BF16, 2, "bfloat16")                                                             \
+	X(STRETTO_F32, 4, "float")                                                                 \
+	X(STRETTO_F64, 8, "double")
+
+enum stretto_type {
+#define X(name, bytes, word) name,
+	STRETTO_TYPE_MAP(X)
+#undef X
+		STRETTO_TYPE_COUNT
+};
+
+/*
+ * Reductions: name, the word the tools use for it. Integers wrap around; STRETTO_AVG of integers
+ * is the wrapped sum divided by the number of ranks, truncated towards zero. min and max return
+ * NaN if any rank gave one. 16-bit floats are added in 32 bits and rounded once per addition.
+ */
+#define STRETTO_OP_MAP(X)                                                                          \
+	X(STRETTO_SUM, "sum")                                                                      \
+	X(STRETTO_PROD, "prod")                                                                    \
+	X(STRETTO_MIN, "min")                                                                      \
+	X(STRETTO_MAX, "max")                                                                      \
+	X(STRETTO_AVG, "avg")
+
+enum stretto_op {
+#define X(name, word) name,
+	STRETTO_OP_MAP(X)
+#undef X
+		STRETTO_OP_COUNT
+};
+
+/* Collectives: name, the word the tools use for it. */
+#define STRETTO_COLLECTIVE_MAP(X)                                                                  \
+	X(STRETTO_ALLREDUCE, "allreduce")                                                          \
+	X(STRETTO_BROADCAST, "broadcast")                                                          \
+	X(STRETTO_ALLGATHER, "allgather")                                                          \
+	X(STRETTO_REDUCE_SCATTER, "reduce_scatter")                                                \
+	X(STRETTO_BARRIER, "barrier")
+
+enum stretto_collective {
+#define X(name, word) name,
+	STRETTO_COLLECTIVE_MAP(X)
+#undef X
+		STRETTO_COLLECTIVE_COUNT
+};
+
+/* Bytes of one element; 0 for a value that is no type. */
+STRETTO_API size_t stretto_type_size(enum stretto_type type);
+/* The words of the maps above; "?" for a value out of range. */
+STRETTO_API const char *stretto_type_name(enum stretto_type type);
+STRETTO_API const char *stretto_op_name(enum stretto_op op);
+STRETTO_API const char *stretto_collective_name(enum stretto_collective collective);
+
+/* An operation: made by an i... or ..._init call, private to the library. */
+struct stretto_request;
+
+/*
+ * One description for every collective; the named calls below fill it in. `count` is the number of
+ * elements of: the vector (allreduce, broadcast), each rank's contribution (allgather; out holds
+ * size * count), each rank's result (reduce_scatter; in holds size * count). In place means in ==
+ * out for allreduce, in == out + rank * count for allgather (out all of it), out == in + rank *
+ * count for reduce_scatter; a reduce_scatter leaves the rest of `in` as it was.
+ */
+struct stretto_coll_args {
+	enum stretto_collective collective;
+	enum stretto_type type;
+	enum stretto_op op; /* allreduce and reduce_scatter */
+	int root;           /* broadcast: rank of the communicator that has the data */
+	size_t count;       /* elements, see above */
+	const void *in;     /* broadcast: not used; out holds the data at the root */
+	void *out;
+	const char
+		*algorithm; /* wanted algorithm by name, same on all ranks; NULL: the library's */
+};
+
+/*
+ * Makes a persistent operation (*request; nothing is sent yet). Local. The caller ends it with
+ * stretto_request_free(). STRETTO_INVALID names the argument in the log.
+ */
+STRETTO_API stretto_status stretto_coll_init(struct stretto_comm *comm,
+					     const struct stretto_coll_args *args,
+					     struct stretto_request **request);
+
+/*
+ * Starts a persistent operation that is not active. Does not block. The position of the start among
+ * the starts on its communicator is what must be the same on all ranks.
+ */
+STRETTO_API stretto_status stretto_start(struct stretto_request *request);
+
+/*
+ * *done tells whether the operation is complete; its status is returned then, STRETTO_OK before.
+ * Does not block. A nonblocking request stays the caller's until stretto_wait().
+ */
+STRETTO_API stretto_status stretto_test(struct stretto_request *request, bool *done);
+
+/*
+ * Blocks until the operation is complete and returns its status. The calling thread drives the
+ * communication itself while it waits. A nonblocking request is freed by this call, a persistent
+ * one can be started again. NULL returns STRETTO_OK.
+ */
+STRETTO_API stretto_status stretto_wait(struct stretto_request *request);
+
+/* Frees a request that is not active. NULL does nothing. */
+STRETTO_API void stretto_request_free(struct stretto_request *request);
+
+/* out[i] = op over all ranks of in[i], 0 <= i < count, on every rank. */
+STRETTO_API stretto_status stretto_allreduce(struct stretto_comm *comm, const void *in, void *out,
+					     size_t count, enum stretto_type type,
+					     enum stretto_op op);
+STRETTO_API stretto_status stretto_iallreduce(struct stretto_comm *comm, const void *in, void *out,
+					      size_t count, enum stretto_type type,
+					      enum stretto_op op, struct stretto_request **request);
+STRETTO_API stretto_status stretto_allreduce_init(struct stretto_comm *comm, const void *in,
+						  void *out, size_t count, enum stretto_type type,
+						  enum stretto_op op,
+						  struct stretto_request **request);
+
+/* buffer[0 .. count) of the root is copied to all ranks. The root returns when all have entered. */
+STRETTO_API stretto_status stretto_broadcast(struct stretto_comm *comm, void *buffer, size_t count,
+					     enum stretto_type type, int root);
+STRETTO_API stretto_status stretto_ibroadcast(struct stretto_comm *comm, void *buffer, size_t count,
+					      enum stretto_type type, int root,
+					      struct stretto_request **request);
+
+/* out[r * count + i] = in[i] of rank r, on every rank. */
+STRETTO_API stretto_status stretto_allgather(struct stretto_comm *comm, const void *in, void *out,
+					     size_t count, enum stretto_type type);
+STRETTO_API stretto_status stretto_iallgather(struct stretto_comm *comm, const void *in, void *out,
+					      size_t count, enum stretto_type type,
+					      struct stretto_request **request);
+
+/* out[i] = op over all ranks of in[rank * count + i]: each rank gets its block of the result. */
+STRETTO_API stretto_status stretto_reduce_scatter(struct stretto_comm *comm, const void *in,
+						  void *out, size_t count, enum stretto_type type,
+						  enum stretto_op op);
+STRETTO_API stretto_status stretto_ireduce_scatter(struct stretto_comm *comm, const void *in,
+						   void *out, size_t count, enum stretto_type type,
+						   enum stretto_op op,
+						   struct stretto_request **request);
+
+/* Returns when all ranks have called it. */
+STRETTO_API stretto_status stretto_barrier(struct stretto_comm *comm);
+STRETTO_API stretto_status stretto_ibarrier(struct stretto_comm *comm,
+					    struct stretto_request **request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Checks with pkg-config what the build, the demo and the tests need; installs what is missing with
+# apt-get where it may (root or sudo), elsewhere prints what to install. Prints the command first.
+set -eu
+
+missing=
+need() { # need PACKAGE TEST...: PACKAGE is missing if TEST fails
+	package=$1
+	shift
+	"$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+have() { command -v "$1"; }
+lib() { pkg-config --exists "$1"; }
+
+need gcc have cc
+need pkg-config have pkg-config
+need libopenblas-dev lib openblas
+need zlib1g-dev lib zlib
+need libcmocka-dev lib cmocka
+need libhwloc-dev lib hwloc
+need dataset-fashion-mnist test -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
+need python3 have python3
+if [ "${STRETTO_DEPS_LINT:-}" = 1 ]; then
+	need clang have clang
+	need libclang-rt-14-dev sh -c 'ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
+	need clang-format have clang-format
+	need cppcheck have cppcheck
+	need shellcheck have shellcheck
+	need universal-ctags have ctags
+	need valgrind have valgrind
+fi
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+	sudo=
+elif have sudo >/dev/null && sudo -n true 2>/dev/null; then
+	sudo="sudo -n"
+else
+	echo "deps: missing packages; install them with: apt-get install$missing" >&2
+	exit 1
+fi
+if ! have apt-get >/dev/null; then
+	echo "deps: missing (by their Debian names):$missing" >&2
+	exit 1
+fi
+echo "deps: $sudo apt-get update && $sudo apt-get install -y --no-install-recommends$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086 # words on purpose
+if ! { $sudo apt-get update && DEBIAN_FRONTEND=noninteractive \
+	$sudo apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
+	tail -n 20 "$log" >&2
+	echo "deps: the command above failed" >&2
+	exit 1
+fi
