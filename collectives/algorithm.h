@@ -43,6 +43,10 @@ extern const struct stretto_algorithm *const stretto_algorithms[];
 const struct stretto_algorithm *stretto_algorithm_find(enum stretto_collective collective,
 						       const char *name);
 
+/* The algorithm's place in the table, which travels in signatures; and back, NULL for none. */
+uint8_t stretto_algorithm_index(const struct stretto_algorithm *algorithm);
+const struct stretto_algorithm *stretto_algorithm_at(uint8_t index);
+
 /*
  * Builds and seals the schedule of `algorithm` for a shape. A group of one rank gets a COPY or
  * nothing, whatever the algorithm. The caller ends *schedule with stretto_schedule_fini(), also on

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernels_loops.h: the loops of all kernels and the table of them; source text that is included
- * once per instruction set, by a file that defines
+ * kernels_loops.h: the loops of all kernels, and the table of them. Source text that is included
+ * once per instruction set, by a file that first defines
  *
- *   LOOPS_TARGET  attribute of the functions, such as __attribute__((target("avx2")))
- *   LOOPS_TABLE   name of the table that is defined here
- *   LOOPS_NAME    text for the table's name
- *   LOOPS_F16C    1 if the target has the F16C instructions
+ *   LOOPS_TARGET      attribute of the functions, such as __attribute__((target("avx2")))
+ *   LOOPS_TABLE       declaration of the table that is defined here
+ *   LOOPS_NAME        the name in the table
+ *   LOOPS_OWN_HALVES  if it has its own f16 and bf16 functions
  *
- * The loops are plain so that the compiler makes vector code of them; iterations are independent
- * also when dst is a or b, which LOOPS_INDEPENDENT tells it.
+ * or nothing, for the portable table.
+ *
+ * Iterations are independent also where dst is a or b, which LOOPS_INDEPENDENT tells the compiler;
+ * restrict would be a lie.
  */
-#include "collectives/kernels_internal.h"
+#ifndef STRETTO_COLLECTIVES_KERNELS_LOOPS_H
+#define STRETTO_COLLECTIVES_KERNELS_LOOPS_H
 
-#if LOOPS_F16C
-#include <immintrin.h>
+#include "collectives/kernels_internal.h"
+#include "collectives/kernels_ops.h"
+
+#ifndef LOOPS_TARGET
+#define LOOPS_TARGET
+#define LOOPS_TABLE const struct stretto_kernel_table stretto_kernels_portable
+#define LOOPS_NAME  "portable"
 #endif
 
 #if defined(__clang__)
@@ -25,20 +33,9 @@
 #define LOOPS_INDEPENDENT
 #endif
 
-/* Every NaN result becomes this one; kernels_internal.h says why. */
-#define ONE_NAN(r)        ((r) != (r) ? (__typeof__(r))__builtin_nanf("") : (r))
-#define EITHER_NAN(x, y)  (((x) != (x)) | ((y) != (y)))
-#define FLOAT_MIN(x, y)   (EITHER_NAN(x, y) ? (__typeof__(x))__builtin_nanf("") : (y) < (x) ? (y) : (x))
-#define FLOAT_MAX(x, y)   (EITHER_NAN(x, y) ? (__typeof__(x))__builtin_nanf("") : (y) > (x) ? (y) : (x))
-#define FLOAT_SUM(x, y)   ONE_NAN((x) + (y))
-#define FLOAT_PROD(x, y)  ONE_NAN((x) * (y))
-#define WHOLE_MIN(x, y)   ((y) < (x) ? (y) : (x))
-#define WHOLE_MAX(x, y)   ((y) > (x) ? (y) : (x))
-#define WHOLE_SUM(x, y)   ((x) + (y))
-#define WHOLE_PROD(x, y)  ((x) * (y))
-#define SAME(x)           (x)
+/* The widen and narrow of types that need neither. */
+#define AS_IT_IS(x) (x)
 
-/* dst[i] = narrow(op(widen(a[i]), widen(b[i]))) */
 #define REDUCE_LOOP(name, type, op, widen, narrow)                                                 \
 	LOOPS_TARGET static void name(void *dst, const void *left, const void *right,              \
 				      size_t count)                                                \
@@ -48,31 +45,76 @@
                                                                                                    \
 		LOOPS_INDEPENDENT                                                                  \
 		for (size_t i = 0; i < count; i++)                                                 \
-			d[i] = (type)narrow(op(widen(a[i]), widen(b[i])));                         \
+			d[i] = narrow(op(widen(a[i]), widen(b[i])));                               \
 	}
 
-/* The two divisions; `sum` is the wrapping or rounding sum, `divisor` the type of the quotient. */
-#define DIVIDE_LOOPS(suffix, type, divisor, sum, quotient, widen, narrow)                          \
-	LOOPS_TARGET static void sum_divide_##suffix(void *dst, const void *left,                  \
-						     const void *right, size_t count, int ranks)   \
+#define DIVIDE_LOOPS(name, type, wide, widen, narrow)                                              \
+	LOOPS_TARGET static void name##_sum_divide(void *dst, const void *left, const void *right, \
+						   size_t count, int ranks)                        \
 	{                                                                                          \
 		type *d = dst;                                                                     \
 		const type *a = left, *b = right;                                                  \
-		const divisor n = (divisor)ranks;                                                  \
                                                                                                    \
 		LOOPS_INDEPENDENT                                                                  \
 		for (size_t i = 0; i < count; i++)                                                 \
-			d[i] = (type)narrow(                                                       \
-				quotient((divisor)(type##_sum)sum(widen(a[i]), widen(b[i])), n));  \
+			d[i] = narrow(                                                             \
+				wide##_quotient(wide##_sum(widen(a[i]), widen(b[i])), ranks));     \
 	}                                                                                          \
-	LOOPS_TARGET static void divide_##suffix(void *dst, const void *left, size_t count,        \
-						 int ranks)                                        \
+	LOOPS_TARGET static void name##_divide(void *dst, const void *left, size_t count,          \
+					       int ranks)                                          \
 	{                                                                                          \
 		type *d = dst;                                                                     \
 		const type *a = left;                                                              \
-		const divisor n = (divisor)ranks;                                                  \
                                                                                                    \
 		LOOPS_INDEPENDENT                                                                  \
 		for (size_t i = 0; i < count; i++)                                                 \
-			d[i] = (type)narrow(quotient((divisor)widen(a[i]), n));                    \
+			d[i] = narrow(wide##_quotient(widen(a[i]), ranks));                        \
 	}
+
+#define ALL_LOOPS(name, type, wide, widen, narrow)                                                 \
+	REDUCE_LOOP(name##_sum, type, wide##_sum, widen, narrow)                                   \
+	REDUCE_LOOP(name##_prod, type, wide##_prod, widen, narrow)                                 \
+	REDUCE_LOOP(name##_min, type, wide##_min, widen, narrow)                                   \
+	REDUCE_LOOP(name##_max, type, wide##_max, widen, narrow)                                   \
+	DIVIDE_LOOPS(name, type, wide, widen, narrow)
+
+ALL_LOOPS(u8, uint8_t, stretto_u8, AS_IT_IS, AS_IT_IS)
+ALL_LOOPS(i32, int32_t, stretto_i32, AS_IT_IS, AS_IT_IS)
+ALL_LOOPS(i64, int64_t, stretto_i64, AS_IT_IS, AS_IT_IS)
+#ifndef LOOPS_OWN_HALVES
+ALL_LOOPS(f16, uint16_t, stretto_half, stretto_widen_f16, stretto_narrow_f16)
+ALL_LOOPS(bf16, uint16_t, stretto_half, stretto_widen_bf16, stretto_narrow_bf16)
+#endif
+ALL_LOOPS(f32, float, stretto_f32, AS_IT_IS, AS_IT_IS)
+ALL_LOOPS(f64, double, stretto_f64, AS_IT_IS, AS_IT_IS)
+
+#define REDUCE_ROW(name)                                                                           \
+	{                                                                                          \
+		[STRETTO_SUM] = name##_sum, [STRETTO_PROD] = name##_prod,                          \
+		[STRETTO_MIN] = name##_min, [STRETTO_MAX] = name##_max,                            \
+	}
+#define TABLE_COLUMN(suffix)                                                                       \
+	{                                                                                          \
+		[STRETTO_U8] = u8##suffix, [STRETTO_I32] = i32##suffix,                            \
+		[STRETTO_I64] = i64##suffix, [STRETTO_F16] = f16##suffix,                          \
+		[STRETTO_BF16] = bf16##suffix, [STRETTO_F32] = f32##suffix,                        \
+		[STRETTO_F64] = f64##suffix,                                                       \
+	}
+
+LOOPS_TABLE = {
+	.name = LOOPS_NAME,
+	.reduce =
+		{
+			[STRETTO_U8] = REDUCE_ROW(u8),
+			[STRETTO_I32] = REDUCE_ROW(i32),
+			[STRETTO_I64] = REDUCE_ROW(i64),
+			[STRETTO_F16] = REDUCE_ROW(f16),
+			[STRETTO_BF16] = REDUCE_ROW(bf16),
+			[STRETTO_F32] = REDUCE_ROW(f32),
+			[STRETTO_F64] = REDUCE_ROW(f64),
+		},
+	.sum_divide = TABLE_COLUMN(_sum_divide),
+	.divide = TABLE_COLUMN(_divide),
+};
+
+#endif

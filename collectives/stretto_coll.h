@@ -115,6 +115,15 @@ STRETTO_API stretto_status stretto_coll_init(struct stretto_comm *comm,
 					     const struct stretto_coll_args *args,
 					     struct stretto_request **request);
 
+/* The same, run to its end: what the blocking calls do. */
+STRETTO_API stretto_status stretto_coll_run(struct stretto_comm *comm,
+					    const struct stretto_coll_args *args);
+
+/* The same, started at once: what the nonblocking calls do. The caller ends it with stretto_wait(). */
+STRETTO_API stretto_status stretto_coll_start(struct stretto_comm *comm,
+					      const struct stretto_coll_args *args,
+					      struct stretto_request **request);
+
 /*
  * Starts a persistent operation that is not active. Does not block. The position of the start among
  * the starts on its communicator is what must be the same on all ranks.

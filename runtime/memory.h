@@ -2,12 +2,12 @@
 /*
  * memory.h: regions, the memory that transports know.
  *
- * A region is either ours (stretto_alloc: a memfd that peers of the node can map) or the application's
- * (stretto_register). Regions are kept in an array sorted by address; an operation looks its buffers
- * up once when it is made.
+ * A region is either ours (stretto_alloc: a memfd that peers of the node can map) or the
+ * application's (stretto_register). Regions are kept in an array sorted by address; an operation
+ * looks its buffers up once when it is made.
  *
- * Threads: any; a mutex of its own. A region found stays valid until its owner frees it, which it may
- * not do while an operation uses it.
+ * Threads: any; a mutex of its own. A region found stays valid until its owner frees it, which it
+ * may not do while an operation uses it.
  */
 #ifndef STRETTO_RUNTIME_MEMORY_H
 #define STRETTO_RUNTIME_MEMORY_H
@@ -21,11 +21,10 @@
 
 struct stretto_region {
 	char *base;
-	size_t bytes;	/* as asked for */
-	size_t mapped;	/* bytes of the mapping; 0 for the application's memory */
-	int fd;		/* memfd, or -1 for the application's memory */
-	uint32_t id;	/* unique in this process's world, never 0 */
-	void *handles[32]; /* per device of the world, by the device's slot; the transports' */
+	size_t bytes;  /* as asked for */
+	size_t mapped; /* bytes of the mapping; 0 for the application's memory */
+	int fd;        /* memfd, or -1 for the application's memory */
+	uint32_t id;   /* unique in this process's world, never 0 */
 };
 
 struct stretto_memory {

@@ -2,16 +2,16 @@
 /*
  * transport.h: the contract between channels and what moves bytes.
  *
- * A transport is one const table; transports/self.c is the smallest complete one and the one to copy,
- * docs/adding-a-transport.md is the checklist. The data model is *receiver-posted, matched streams*:
- * within one operation the n-th send of rank a to rank b meets the n-th receive that b posted from a.
- * The key (communicator, operation, ordinal) says so explicitly; there are no wildcards and no order
- * between different keys. A send may be posted before its receive, but its payload is not moved
- * before the receive is there, except small ones.
+ * A transport is one const table; transports/self.c is the smallest complete one and the one to
+ * copy, docs/adding-a-transport.md is the checklist. The data model is *receiver-posted, matched
+ * streams*: within one operation the n-th send of rank a to rank b meets the n-th receive that b
+ * posted from a. The key (communicator, operation, ordinal) says so explicitly; there are no
+ * wildcards and no order between different keys. A send may be posted before its receive, but its
+ * payload is not moved before the receive is there, except small ones.
  *
- * All calls are non-blocking and come from the holder of the channel's baton, one at a time. Pointers
- * handed in stay the caller's; a send or receive struct belongs to the transport from a successful
- * post until its done() was called or stretto_transport.cancel() returned.
+ * All calls are non-blocking and come from the holder of the channel's baton, one at a time.
+ * Pointers handed in stay the caller's; a send or receive struct belongs to the transport from a
+ * successful post until its done() was called or stretto_transport.cancel() returned.
  */
 #ifndef STRETTO_RUNTIME_TRANSPORT_H
 #define STRETTO_RUNTIME_TRANSPORT_H
@@ -30,7 +30,7 @@ enum { STRETTO_ADDRESS_MAX = 1024 };
 
 /* Which message of which operation. */
 struct stretto_key {
-	uint32_t comm;	   /* id of the communicator */
+	uint32_t comm;     /* id of the communicator */
 	uint32_t sequence; /* of the operation on the communicator */
 	uint32_t ordinal;  /* of the message among those of this pair of ranks in the operation */
 };
@@ -48,11 +48,14 @@ _Static_assert(sizeof(struct stretto_signature) == 16, "travels in every message
 
 /* An announcement that a communicator is broken. */
 struct stretto_notice {
-	uint32_t comm;	   /* id */
+	uint32_t comm;     /* id */
 	uint32_t sequence; /* operation concerned */
-	int32_t origin;	   /* world rank that found or caused it */
-	int32_t status;	   /* enum stretto_status */
-	struct stretto_signature signature; /* of the origin's operation, for STRETTO_MISMATCH */
+	int32_t origin;    /* world rank that found it */
+	int32_t other;     /* world rank that it found; -1 for none */
+	uint8_t status;    /* enum stretto_status */
+	/* For STRETTO_MISMATCH: */
+	struct stretto_signature signature;       /* the origin's */
+	struct stretto_signature other_signature; /* the other's */
 };
 
 struct stretto_send {
@@ -75,8 +78,8 @@ struct stretto_recv {
 	size_t bytes;
 	const struct stretto_region *region; /* that holds data, or NULL */
 	/*
-	 * If set, takes the payload straight from where the transport has it: bytes [offset, offset +
-	 * bytes) of the message at `source`, in increasing order. NULL: the payload goes to data.
+	 * If set, takes the payload straight from where the transport has it: bytes [offset, offset
+	 * + bytes) of the message at `source`, in increasing order. NULL: the payload goes to data.
 	 */
 	void (*sink)(struct stretto_recv *recv, size_t offset, const void *source, size_t bytes);
 	/* As for a send. STRETTO_MISMATCH: the peer's message has another signature or length. */
@@ -104,12 +107,16 @@ struct stretto_device_env {
 	int channel; /* index of the channel */
 	int wake_fd; /* eventfd; a write wakes the channel's sleeper */
 	void *context;
-	/* A message came in for which no receive is posted. */
-	void (*unexpected)(void *context, int peer, const struct stretto_key *key,
-			   const struct stretto_signature *signature);
+	/*
+	 * A message came in that has no receive yet, or whose signature is not its receive's. Finds
+	 * ranks that disagree. false: the communicator is broken, drop the message.
+	 */
+	bool (*check)(void *context, int peer, const struct stretto_key *key,
+		      const struct stretto_signature *signature);
 	/* A peer says that a communicator is broken. */
 	void (*notice)(void *context, int peer, const struct stretto_notice *notice);
-	/* The peer is gone or cannot be reached; `why` is one line. Its endpoint fails all posts. */
+	/* The peer is gone or cannot be reached; `why` is one line. Its endpoint fails all posts.
+	 */
 	void (*failed)(void *context, int peer, const char *why);
 	/* Add and remove a descriptor whose readability means a call of events(). */
 	stretto_status (*watch)(void *context, int fd);
@@ -118,13 +125,13 @@ struct stretto_device_env {
 
 /* What a peer published of itself. */
 struct stretto_peer_state {
-	uint32_t comm;	   /* of the operation it entered last */
+	uint32_t comm;     /* of the operation it entered last */
 	uint32_t sequence; /* of that operation; 0: none yet */
 };
 
 /* Plain numbers and facts about a transport. */
 struct stretto_transport_limits {
-	bool sinks;	/* uses stretto_recv.sink */
+	bool sinks;     /* uses stretto_recv.sink */
 	bool same_node; /* reaches only ranks of the same node */
 };
 
@@ -137,7 +144,8 @@ struct stretto_transport {
 			       struct stretto_device **device);
 	/* All endpoints are disconnected. */
 	void (*close)(struct stretto_device *device);
-	/* Writes the device's address (at most STRETTO_ADDRESS_MAX bytes) and returns its length. */
+	/* Writes the device's address (at most STRETTO_ADDRESS_MAX bytes) and returns its length.
+	 */
 	size_t (*address)(const struct stretto_device *device, void *blob);
 	/* Whether `peer`, which has that address, can be reached. The blob is checked. */
 	bool (*reaches)(const struct stretto_device *device, int peer, const void *blob,
@@ -159,12 +167,13 @@ struct stretto_transport {
 	void (*notify)(struct stretto_endpoint *endpoint, const struct stretto_notice *notice);
 	/* One bounded pass; returns how much it did. */
 	size_t (*poll)(struct stretto_device *device);
-	/* A watched descriptor is readable (also called about every 10 ms while polling). May be NULL. */
+	/* A watched descriptor is readable (also called about every 10 ms while polling). May be
+	 * NULL. */
 	void (*events)(struct stretto_device *device);
 	/*
 	 * Prepares for sleep: from now on whatever would make poll() do something makes a watched
-	 * descriptor or wake_fd readable. Returns the time (stretto_now) by which poll() wants to be
-	 * called anyway, STRETTO_NEVER for none. The caller polls once more before it sleeps.
+	 * descriptor or wake_fd readable. Returns the time (stretto_now) by which poll() wants to
+	 * be called anyway, STRETTO_NEVER for none. The caller polls once more before it sleeps.
 	 */
 	uint64_t (*arm)(struct stretto_device *device);
 	/* Undoes arm(). May be NULL. */
@@ -172,7 +181,8 @@ struct stretto_transport {
 	/* Publishes what this rank entered, for peers' peer_state(). May be NULL. */
 	void (*publish)(struct stretto_device *device, const struct stretto_peer_state *state);
 	/* false: the peer has not answered yet, or the transport does not know. May be NULL. */
-	bool (*peer_state)(const struct stretto_endpoint *endpoint, struct stretto_peer_state *state);
+	bool (*peer_state)(const struct stretto_endpoint *endpoint,
+			   struct stretto_peer_state *state);
 };
 
 /* All transports in order of preference, ended by NULL; a new one is one line in transport.c. */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/algorithm.h"
+
+#include <string.h>
+
+/* Every algorithm: one line here, one file in algorithms/. */
+#define ALGORITHMS(X)                                                                              \
+	X(stretto_allreduce_ring)                                                                  \
+	X(stretto_allreduce_doubling)                                                              \
+	X(stretto_allreduce_tree)                                                                  \
+	X(stretto_broadcast_binomial)                                                              \
+	X(stretto_broadcast_chain)                                                                 \
+	X(stretto_allgather_ring)                                                                  \
+	X(stretto_reduce_scatter_ring)                                                             \
+	X(stretto_barrier_dissemination)
+
+#define X(name) extern const struct stretto_algorithm name;
+ALGORITHMS(X)
+#undef X
+
+const struct stretto_algorithm *const stretto_algorithms[] = {
+#define X(name) &name,
+	ALGORITHMS(X)
+#undef X
+		NULL,
+};
+
+const struct stretto_algorithm *stretto_algorithm_find(enum stretto_collective collective,
+						       const char *name)
+{
+	for (size_t i = 0; stretto_algorithms[i]; i++)
+		if (stretto_algorithms[i]->collective == collective &&
+		    strcmp(stretto_algorithms[i]->name, name) == 0)
+			return stretto_algorithms[i];
+	return NULL;
+}
+
+uint8_t stretto_algorithm_index(const struct stretto_algorithm *algorithm)
+{
+	uint8_t index = 0;
+
+	while (stretto_algorithms[index] && stretto_algorithms[index] != algorithm)
+		index++;
+	return index;
+}
+
+const struct stretto_algorithm *stretto_algorithm_at(uint8_t index)
+{
+	for (uint8_t i = 0; stretto_algorithms[i]; i++)
+		if (i == index)
+			return stretto_algorithms[i];
+	return NULL;
+}
+
+/* What a group of one rank does: at most a copy. */
+static void build_alone(struct stretto_schedule *schedule)
+{
+	const struct stretto_shape *shape = &schedule->shape;
+	bool reduces = shape->collective == STRETTO_ALLREDUCE ||
+		       shape->collective == STRETTO_REDUCE_SCATTER;
+
+	if (shape->in_place || !(reduces || shape->collective == STRETTO_ALLGATHER))
+		return;
+	int copy = stretto_schedule_copy(schedule,
+					 (struct stretto_span){STRETTO_BUF_OUT, 0, shape->count},
+					 (struct stretto_span){STRETTO_BUF_IN, 0, shape->count},
+					 STRETTO_NO_STEP, STRETTO_NO_STEP);
+	if (reduces)
+		stretto_schedule_final(schedule, copy);
+}
+
+stretto_status stretto_algorithm_build(const struct stretto_algorithm *algorithm,
+				       const struct stretto_shape *shape,
+				       struct stretto_schedule *schedule)
+{
+	stretto_schedule_init(schedule, shape, algorithm->name);
+	if (shape->size == 1)
+		build_alone(schedule);
+	else
+		algorithm->build(schedule);
+	return stretto_schedule_seal(schedule);
+}

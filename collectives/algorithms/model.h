@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * model.h: arithmetic shared by the cost models of the algorithms.
+ *
+ * Threads: pure.
+ */
+#ifndef STRETTO_COLLECTIVES_ALGORITHMS_MODEL_H
+#define STRETTO_COLLECTIVES_ALGORITHMS_MODEL_H
+
+#include <math.h>
+#include <stddef.h>
+
+/* Smallest k with 2^k >= size. */
+static inline int stretto_log2_ceil(int size)
+{
+	int k = 0;
+	while ((1L << k) < size)
+		k++;
+	return k;
+}
+
+/* Largest k with 2^k <= size, size >= 1. */
+static inline int stretto_log2_floor(int size)
+{
+	int k = 0;
+	while ((2L << k) <= size)
+		k++;
+	return k;
+}
+
+/* Windows after the first that `bytes` are cut into. */
+static inline double stretto_windows_after_first(size_t bytes, size_t window)
+{
+	return window == 0 || bytes == 0 ? 0 : (double)((bytes - 1) / window);
+}
+
+/* Bytes of the longest window: `window`, or all of a shorter vector. */
+static inline double stretto_window_bytes(size_t bytes, size_t window)
+{
+	return (double)(window < bytes ? window : bytes);
+}
+
+static inline double stretto_greater(double x, double y)
+{
+	return x > y ? x : y;
+}
+
+/*
+ * The window of a ring: a quarter of the vector, so that the reduction of one window overlaps the
+ * flight of others, while each of the `size` blocks stays long enough to use the link well and
+ * short enough for the cache.
+ */
+static inline size_t stretto_ring_window(int size, size_t bytes)
+{
+	const size_t low = (size_t)32 << 10;
+	const size_t high = (size_t)256 << 10;
+	size_t block = bytes / 4 / (size_t)size;
+	return (size_t)size * (block < low ? low : block > high ? high : block);
+}
+
+/*
+ * The window of a pipeline of `hops` hops that each take latency + per_byte * window: with
+ * bytes / window windows behind each other the whole is shortest near sqrt(bytes * latency /
+ * (per_byte * hops)), kept between 64 and 256 KiB, where neither the messages nor the cache
+ * suffer.
+ */
+static inline size_t stretto_pipeline_window(int hops, double latency, double per_byte,
+					     size_t bytes)
+{
+	const double low = 64 << 10;
+	const double high = 256 << 10;
+	double best = sqrt((double)bytes * latency / (per_byte * hops));
+	return (size_t)(best < low ? low : best > high ? high : best);
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ring reduce_scatter: the partial sum of block b starts at rank b+1 and ends at rank b.
+ *
+ * Three ranks with vectors a, b, c of blocks 0 1 2; each rank sends to the next:
+ *
+ *   round  rank 0                  rank 1                  rank 2
+ *   0      sends a2                sends b0                sends c1
+ *          t0 = c1 + a1            t1 = a2 + b2            t2 = b0 + c0
+ *   1      sends t0                sends t1                sends t2
+ *          OUT = (b0+c0) + a0      OUT = (c1+a1) + b1      OUT = (a2+b2) + c2
+ *
+ * Partial sums stay in TMP, so IN is only read; in place, the last reduction writes the rank's own
+ * block of IN. What is received is the sum of the ranks before us and stands on the left.
+ *
+ * Cost: n-1 rounds; n-1 blocks sent by each rank; 2n-3 blocks of scratch, of which the n-1 that
+ * are received stay untouched where receives are fused with their reductions.
+ */
+#include "collectives/algorithm.h"
+#include "collectives/algorithms/model.h"
+
+static struct stretto_span in_block(const struct stretto_shape *shape, int block)
+{
+	return (struct stretto_span){STRETTO_BUF_IN, (size_t)block * shape->stride, shape->count};
+}
+
+static void build(struct stretto_schedule *schedule)
+{
+	const struct stretto_shape *shape = &schedule->shape;
+	int size = shape->size;
+	int left = (shape->rank + size - 1) % size;
+	int right = (shape->rank + 1) % size;
+	struct stretto_span partial = in_block(shape, left); /* what is sent next */
+	int ready = STRETTO_NO_STEP;                         /* the step that made it */
+
+	for (int s = 0; s < size - 1; s++) {
+		bool last = s == size - 2;
+		struct stretto_span own = in_block(shape, (shape->rank + 2 * size - s - 2) % size);
+		struct stretto_span sum = {STRETTO_BUF_OUT, 0, shape->count};
+		struct stretto_span theirs = stretto_schedule_tmp(schedule, shape->count);
+
+		if (!last)
+			sum = stretto_schedule_tmp(schedule, shape->count);
+		else if (shape->in_place)
+			sum = own;
+		stretto_schedule_send(schedule, right, partial, ready, STRETTO_NO_STEP);
+		int recv = stretto_schedule_recv(schedule, left, theirs, STRETTO_NO_STEP,
+						 STRETTO_NO_STEP);
+		ready = stretto_schedule_reduce(schedule, sum, theirs, own, recv, STRETTO_NO_STEP);
+		partial = sum;
+	}
+	stretto_schedule_final(schedule, ready);
+}
+
+static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+{
+	double n = size;
+	double sent = (n - 1) / n * stretto_window_bytes(bytes, window);
+	double flight = sent * link->per_byte;
+	double reduction = sent * link->per_reduce;
+
+	return (n - 1) * link->latency + flight + reduction +
+	       stretto_windows_after_first(bytes, window) * stretto_greater(flight, reduction);
+}
+
+static size_t window(const struct stretto_link *link, int size, size_t bytes)
+{
+	(void)link;
+	return stretto_ring_window(size, bytes);
+}
+
+const struct stretto_algorithm stretto_reduce_scatter_ring = {
+	.name = "ring",
+	.collective = STRETTO_REDUCE_SCATTER,
+	.build = build,
+	.cost = cost,
+	.window = window,
+};

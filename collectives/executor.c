@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/executor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/algorithm.h"
+#include "runtime/comm.h"
+#include "runtime/log.h"
+
+static const struct stretto_step *step_of(const struct stretto_exec_step *state)
+{
+	return &state->slot->schedule->steps[state->index];
+}
+
+/* The memory of a span: IN and OUT slide with the window, TMP does not. */
+static char *address_of(const struct stretto_exec_slot *slot, const struct stretto_span *span)
+{
+	const struct stretto_exec *exec = slot->exec;
+	size_t first = span->first;
+
+	if (span->buffer == STRETTO_BUF_TMP)
+		return slot->tmp + first * exec->plan.element_size;
+	first += slot->window * exec->plan.window;
+	return exec->base[span->buffer] + first * exec->plan.element_size;
+}
+
+/* Whether the endpoint's transport hands over payload where it lies. */
+static bool has_sink(const struct stretto_exec *exec, const struct stretto_step *step)
+{
+	int peer = exec->plan.comm->ranks[step->peer];
+
+	return exec->plan.channel->endpoints[peer]->transport->limits.sinks;
+}
+
+static void queue_ready(struct stretto_exec_slot *slot, int index)
+{
+	slot->ready[(slot->ready_first + slot->ready_count) % slot->exec->step_capacity] = index;
+	slot->ready_count++;
+	stretto_work_ready(&slot->exec->work);
+}
+
+static int take_ready(struct stretto_exec_slot *slot)
+{
+	int index = slot->ready[slot->ready_first];
+
+	slot->ready_first = (slot->ready_first + 1) % slot->exec->step_capacity;
+	slot->ready_count--;
+	return index;
+}
+
+/* Whether the step is run as one with its partner, in this window. */
+static bool is_fused(const struct stretto_exec_slot *slot, int index)
+{
+	const struct stretto_step *step = &slot->schedule->steps[index];
+
+	if (step->fused == STRETTO_NO_STEP)
+		return false;
+	if (step->kind == STRETTO_STEP_REDUCE)
+		step = &slot->schedule->steps[step->fused];
+	return has_sink(slot->exec, step);
+}
+
+/* A step whose waiting reached 0: queues it, or its fused pair when both can start. */
+static void unblocked(struct stretto_exec_slot *slot, int index)
+{
+	const struct stretto_step *step = &slot->schedule->steps[index];
+
+	if (!is_fused(slot, index)) {
+		queue_ready(slot, index);
+		return;
+	}
+	if (slot->steps[step->fused].waiting > 0)
+		return;
+	queue_ready(slot, step->kind == STRETTO_STEP_RECV ? index : step->fused);
+}
+
+static void complete(struct stretto_exec_slot *slot, int index)
+{
+	const struct stretto_schedule *schedule = slot->schedule;
+	const struct stretto_step *step = &schedule->steps[index];
+
+	slot->remaining--;
+	stretto_work_ready(&slot->exec->work);
+	if (step->kind == STRETTO_STEP_RECV && is_fused(slot, index)) {
+		complete(slot, step->fused); /* its only follower, done by the sink */
+		return;
+	}
+	for (int i = 0; i < step->successor_count; i++) {
+		int follower = schedule->followers[step->successors + i];
+
+		if (--slot->steps[follower].waiting == 0)
+			unblocked(slot, follower);
+	}
+}
+
+/* A transport reports an error for one message: the whole communicator is lost. */
+static void message_failed(struct stretto_exec_step *state, stretto_status status)
+{
+	struct stretto_exec *exec = state->slot->exec;
+	int peer = step_of(state)->peer;
+	struct stretto_notice notice = {
+		.sequence = exec->work.sequence,
+		.origin = exec->plan.comm->world->rank,
+		.other = exec->plan.comm->ranks[peer],
+	};
+
+	/* A mismatch was explained already, by who compared the signatures. */
+	stretto_comm_break(exec->plan.comm, status, &notice, "operation %u: message %s rank %d: %s",
+			   exec->work.sequence,
+			   step_of(state)->kind == STRETTO_STEP_SEND ? "to" : "from", peer,
+			   stretto_status_text(status));
+}
+
+static void send_done(struct stretto_send *send, stretto_status status)
+{
+	struct stretto_exec_step *state =
+		stretto_container_of(send, struct stretto_exec_step, send);
+
+	if (status == STRETTO_OK)
+		complete(state->slot, state->index);
+	else
+		message_failed(state, status);
+}
+
+static void recv_done(struct stretto_recv *recv, stretto_status status)
+{
+	struct stretto_exec_step *state =
+		stretto_container_of(recv, struct stretto_exec_step, recv);
+
+	if (status == STRETTO_OK)
+		complete(state->slot, state->index);
+	else
+		message_failed(state, status);
+}
+
+/* dst = a op b for a run of elements, with the division of an average where the step is FINAL. */
+static void reduce(const struct stretto_exec *exec, const struct stretto_step *step, char *dst,
+		   const char *const operands[2], size_t count)
+{
+	if (step->flags & STRETTO_STEP_FINAL && exec->call.op == STRETTO_AVG)
+		stretto_kernel_sum_divide(exec->call.type, dst, operands[0], operands[1], count,
+					  exec->plan.comm->size);
+	else
+		exec->reduce(dst, operands[0], operands[1], count);
+}
+
+/* Takes a piece of payload into the fused reduction. */
+static void sink(struct stretto_recv *recv, size_t offset, const void *source, size_t bytes)
+{
+	struct stretto_exec_step *state =
+		stretto_container_of(recv, struct stretto_exec_step, recv);
+	const struct stretto_exec_slot *slot = state->slot;
+	const struct stretto_step *receive = step_of(state);
+	const struct stretto_step *step = &slot->schedule->steps[receive->fused];
+	bool left = step->a.buffer == receive->dst.buffer && step->a.first == receive->dst.first;
+	const char *other = address_of(slot, left ? &step->b : &step->a) + offset;
+	const char *operands[2] = {left ? source : other, left ? other : source};
+
+	reduce(slot->exec, step, address_of(slot, &step->dst) + offset, operands,
+	       bytes / slot->exec->plan.element_size);
+}
+
+static struct stretto_key key_of(const struct stretto_exec_slot *slot,
+				 const struct stretto_step *step)
+{
+	return (struct stretto_key){
+		.comm = slot->exec->plan.comm->id,
+		.sequence = slot->exec->work.sequence,
+		.ordinal = (uint32_t)(slot->window & 0xffff) << 16 | (step->ordinal & 0xffff),
+	};
+}
+
+static stretto_status start_send(struct stretto_exec_step *state, const struct stretto_step *step,
+				 struct stretto_endpoint *endpoint)
+{
+	struct stretto_exec *exec = state->slot->exec;
+	stretto_status status;
+
+	state->send = (struct stretto_send){
+		.key = key_of(state->slot, step),
+		.signature = exec->work.signature,
+		.data = address_of(state->slot, &step->a),
+		.bytes = step->a.count * exec->plan.element_size,
+		.region = exec->region[step->a.buffer],
+		.done = send_done,
+	};
+	stretto_list_init(&state->send.link);
+	status = endpoint->transport->post_send(endpoint, &state->send);
+	if (status == STRETTO_OK) {
+		exec->counts.sends++;
+		exec->counts.sent_bytes += step->a.count * exec->plan.element_size;
+	}
+	return status;
+}
+
+static stretto_status start_recv(struct stretto_exec_step *state, const struct stretto_step *step,
+				 struct stretto_endpoint *endpoint)
+{
+	struct stretto_exec *exec = state->slot->exec;
+	bool fused = is_fused(state->slot, state->index);
+
+	state->recv = (struct stretto_recv){
+		.key = key_of(state->slot, step),
+		.signature = exec->work.signature,
+		.data = address_of(state->slot, &step->dst),
+		.bytes = step->dst.count * exec->plan.element_size,
+		.region = exec->region[step->dst.buffer],
+		.sink = fused ? sink : NULL,
+		.done = recv_done,
+	};
+	stretto_list_init(&state->recv.link);
+	exec->counts.fused += fused;
+	return endpoint->transport->post_recv(endpoint, &state->recv);
+}
+
+static void run_reduce(struct stretto_exec_slot *slot, const struct stretto_step *step)
+{
+	const char *operands[2] = {address_of(slot, &step->a), address_of(slot, &step->b)};
+
+	reduce(slot->exec, step, address_of(slot, &step->dst), operands, step->dst.count);
+}
+
+static void run_copy(struct stretto_exec_slot *slot, const struct stretto_step *step)
+{
+	struct stretto_exec *exec = slot->exec;
+	size_t bytes = step->dst.count * exec->plan.element_size;
+	char *dst = address_of(slot, &step->dst);
+	const char *source = address_of(slot, &step->a);
+
+	if (bytes == 0)
+		return;
+	exec->counts.copied_bytes += bytes;
+	if (step->flags & STRETTO_STEP_FINAL && exec->call.op == STRETTO_AVG)
+		stretto_kernel_divide(exec->call.type, dst, source, step->dst.count,
+				      exec->plan.comm->size);
+	else
+		memcpy(dst, source, bytes);
+}
+
+/* STRETTO_AGAIN: nothing was started. */
+static stretto_status start_step(struct stretto_exec_slot *slot, int index)
+{
+	struct stretto_exec_step *state = &slot->steps[index];
+	const struct stretto_step *step = &slot->schedule->steps[index];
+	const struct stretto_exec *exec = slot->exec;
+
+	switch (step->kind) {
+	case STRETTO_STEP_SEND:
+		return start_send(
+			state, step,
+			exec->plan.channel->endpoints[exec->plan.comm->ranks[step->peer]]);
+	case STRETTO_STEP_RECV:
+		return start_recv(
+			state, step,
+			exec->plan.channel->endpoints[exec->plan.comm->ranks[step->peer]]);
+	case STRETTO_STEP_REDUCE:
+		run_reduce(slot, step);
+		break;
+	case STRETTO_STEP_COPY:
+		run_copy(slot, step);
+		break;
+	}
+	complete(slot, index);
+	return STRETTO_OK;
+}
+
+/* Puts the next window into a slot. */
+static void fill_slot(struct stretto_exec_slot *slot)
+{
+	struct stretto_exec *exec = slot->exec;
+	const struct stretto_schedule *schedule = exec->plan.full;
+
+	slot->window = exec->next_window++;
+	if (exec->plan.rest && slot->window == exec->plan.windows - 1)
+		schedule = exec->plan.rest;
+	slot->schedule = schedule;
+	slot->ready_first = 0;
+	slot->ready_count = 0;
+	slot->remaining = schedule->step_count;
+	for (int i = 0; i < schedule->step_count; i++) {
+		const struct stretto_step *step = &schedule->steps[i];
+		struct stretto_exec_step *state = &slot->steps[i];
+
+		state->slot = slot;
+		state->index = i;
+		state->waiting =
+			(step->after[0] != STRETTO_NO_STEP) + (step->after[1] != STRETTO_NO_STEP);
+		/* The REDUCE of a fused pair does not wait for its RECV. */
+		if (step->kind == STRETTO_STEP_REDUCE && is_fused(slot, i))
+			state->waiting--;
+	}
+	for (int i = 0; i < schedule->step_count; i++) {
+		const struct stretto_step *step = &schedule->steps[i];
+
+		/* Of a fused pair, the RECV speaks for both. */
+		if (slot->steps[i].waiting == 0 &&
+		    !(step->kind == STRETTO_STEP_REDUCE && is_fused(slot, i)))
+			unblocked(slot, i);
+	}
+}
+
+/* Starts what is ready in a slot; returns how much was started. */
+static size_t advance_slot(struct stretto_exec_slot *slot)
+{
+	struct stretto_exec *exec = slot->exec;
+	size_t count = 0;
+
+	/* Completions within posts queue more; what gets AGAIN is queued again, for the next turn.
+	 */
+	for (int tries = slot->ready_count; tries > 0; tries--) {
+		int index = take_ready(slot);
+		stretto_status status = start_step(slot, index);
+
+		if (status == STRETTO_OK) {
+			count++;
+			continue;
+		}
+		if (status != STRETTO_AGAIN) {
+			message_failed(&slot->steps[index], status);
+			return count + 1;
+		}
+		exec->counts.again++;
+		queue_ready(slot, index);
+	}
+	return count;
+}
+
+/* Makes the endpoints that the schedules need, then fills the slots. */
+static stretto_status begin(struct stretto_exec *exec)
+{
+	for (int i = 0; i < exec->peer_count; i++) {
+		struct stretto_endpoint *endpoint;
+		stretto_status status = stretto_channel_endpoint(
+			exec->plan.channel, exec->plan.comm->ranks[exec->peers[i]], &endpoint);
+
+		if (status != STRETTO_OK)
+			return status;
+	}
+	exec->started = true;
+	for (size_t i = 0; i < exec->slot_count && exec->next_window < exec->plan.windows; i++)
+		fill_slot(&exec->slots[i]);
+	return STRETTO_OK;
+}
+
+static void begin_failed(struct stretto_exec *exec, stretto_status status)
+{
+	struct stretto_notice notice = {
+		.sequence = exec->work.sequence,
+		.origin = exec->plan.comm->world->rank,
+		.other = -1,
+	};
+
+	stretto_comm_break(exec->plan.comm, status, &notice, "operation %u cannot start: %s",
+			   exec->work.sequence, stretto_status_text(status));
+}
+
+static size_t advance(struct stretto_work *work)
+{
+	struct stretto_exec *exec = stretto_container_of(work, struct stretto_exec, work);
+	size_t count = 0;
+
+	work->ready = false;
+	if (!exec->started) {
+		stretto_status status = begin(exec);
+
+		if (status != STRETTO_OK) {
+			begin_failed(exec, status);
+			return 1;
+		}
+	}
+	for (size_t i = 0; i < exec->slot_count; i++) {
+		struct stretto_exec_slot *slot = &exec->slots[i];
+
+		if (!slot->schedule)
+			continue;
+		count += advance_slot(slot);
+		if (slot->remaining > 0)
+			continue;
+		slot->schedule = NULL;
+		exec->windows_left--;
+		count++;
+		if (exec->next_window < exec->plan.windows) {
+			fill_slot(slot);
+			work->ready = true;
+		}
+	}
+	if (exec->windows_left == 0)
+		stretto_work_finish(work, STRETTO_OK);
+	return count;
+}
+
+static void fail(struct stretto_work *work, stretto_status status)
+{
+	struct stretto_exec *exec = stretto_container_of(work, struct stretto_exec, work);
+
+	for (int i = 0; i < exec->peer_count; i++) {
+		struct stretto_endpoint *endpoint =
+			exec->plan.channel->endpoints[exec->plan.comm->ranks[exec->peers[i]]];
+
+		if (endpoint)
+			endpoint->transport->cancel(endpoint, exec->plan.comm->id, work->sequence);
+	}
+	for (size_t i = 0; i < exec->slot_count; i++)
+		exec->slots[i].schedule = NULL;
+	stretto_work_finish(work, status);
+}
+
+static const char *describe(const struct stretto_signature *signature, char *buf, size_t size)
+{
+	const struct stretto_algorithm *algorithm = stretto_algorithm_at(signature->algorithm);
+	enum stretto_collective collective = (enum stretto_collective)signature->collective;
+	const char *name = stretto_collective_name(collective);
+	const char *type = stretto_type_name((enum stretto_type)signature->type);
+	unsigned long long count = signature->count;
+	const char *by = algorithm ? algorithm->name : "?";
+
+	switch (collective) {
+	case STRETTO_ALLREDUCE:
+	case STRETTO_REDUCE_SCATTER:
+		snprintf(buf, size, "%s(count %llu, %s, %s) by %s", name, count, type,
+			 stretto_op_name((enum stretto_op)signature->op), by);
+		break;
+	case STRETTO_BROADCAST:
+		snprintf(buf, size, "%s(count %llu, %s, root %d) by %s", name, count, type,
+			 signature->root, by);
+		break;
+	case STRETTO_ALLGATHER:
+		snprintf(buf, size, "%s(count %llu, %s) by %s", name, count, type, by);
+		break;
+	default:
+		snprintf(buf, size, "%s", name);
+	}
+	return buf;
+}
+
+static void finished(struct stretto_work *work, stretto_status status)
+{
+	struct stretto_exec *exec = stretto_container_of(work, struct stretto_exec, work);
+
+	exec->status = status;
+	/* release: the results; partners are the acquire loads of those who wait or test */
+	atomic_store_explicit(&exec->done, 1, memory_order_release);
+}
+
+static const struct stretto_work_ops work_ops = {
+	.advance = advance,
+	.fail = fail,
+	.describe = describe,
+	.finished = finished,
+};
+
+static bool add_peer(struct stretto_exec *exec, int peer)
+{
+	for (int i = 0; i < exec->peer_count; i++)
+		if (exec->peers[i] == peer)
+			return true;
+	if (exec->peer_count == exec->plan.comm->size)
+		return false;
+	exec->peers[exec->peer_count++] = peer;
+	return true;
+}
+
+static stretto_status list_peers(struct stretto_exec *exec)
+{
+	const struct stretto_schedule *schedules[2] = {exec->plan.full, exec->plan.rest};
+
+	exec->peers = calloc((size_t)exec->plan.comm->size, sizeof *exec->peers);
+	if (!exec->peers)
+		return STRETTO_NO_MEMORY;
+	for (int s = 0; s < 2 && schedules[s]; s++)
+		for (int i = 0; i < schedules[s]->step_count; i++)
+			if (schedules[s]->steps[i].peer >= 0 &&
+			    !add_peer(exec, schedules[s]->steps[i].peer))
+				return STRETTO_INTERNAL;
+	return STRETTO_OK;
+}
+
+static stretto_status allocate_slots(struct stretto_exec *exec)
+{
+	const struct stretto_exec_plan *plan = &exec->plan;
+	int steps = plan->full->step_count;
+	size_t tmp = plan->full->tmp_count;
+
+	if (plan->rest && plan->rest->step_count > steps)
+		steps = plan->rest->step_count;
+	exec->step_capacity = steps + 1;
+	if (plan->rest && plan->rest->tmp_count > tmp)
+		tmp = plan->rest->tmp_count;
+	tmp = (tmp * plan->element_size + 63) / 64 * 64;
+	exec->slot_count = plan->windows < plan->in_flight ? plan->windows : plan->in_flight;
+	exec->slots = calloc(exec->slot_count, sizeof *exec->slots);
+	if (!exec->slots)
+		return STRETTO_NO_MEMORY;
+	if (tmp > 0) {
+		void *base;
+		stretto_status status = stretto_alloc(plan->comm, tmp * exec->slot_count, &base);
+
+		if (status != STRETTO_OK)
+			return status;
+		exec->tmp = base;
+		exec->region[STRETTO_BUF_TMP] =
+			stretto_memory_find(&plan->comm->world->memory, base, 1);
+	}
+	for (size_t i = 0; i < exec->slot_count; i++) {
+		struct stretto_exec_slot *slot = &exec->slots[i];
+
+		slot->exec = exec;
+		slot->tmp = exec->tmp + i * tmp;
+		slot->steps = calloc((size_t)steps + 1, sizeof *slot->steps);
+		slot->ready = calloc((size_t)steps + 1, sizeof *slot->ready);
+		if (!slot->steps || !slot->ready)
+			return STRETTO_NO_MEMORY;
+	}
+	return STRETTO_OK;
+}
+
+stretto_status stretto_exec_new(const struct stretto_exec_plan *plan, struct stretto_exec **out)
+{
+	struct stretto_exec *exec = calloc(1, sizeof *exec);
+	stretto_status status;
+
+	if (!exec)
+		return STRETTO_NO_MEMORY;
+	exec->plan = *plan;
+	exec->work.ops = &work_ops;
+	exec->work.comm = plan->comm;
+	stretto_list_init(&exec->work.link);
+	stretto_list_init(&exec->work.queue);
+	status = list_peers(exec);
+	if (status == STRETTO_OK)
+		status = allocate_slots(exec);
+	if (status != STRETTO_OK) {
+		stretto_exec_free(exec);
+		return status;
+	}
+	*out = exec;
+	return STRETTO_OK;
+}
+
+void stretto_exec_free(struct stretto_exec *exec)
+{
+	if (!exec)
+		return;
+	for (size_t i = 0; exec->slots && i < exec->slot_count; i++) {
+		free(exec->slots[i].steps);
+		free(exec->slots[i].ready);
+	}
+	free(exec->slots);
+	free(exec->peers);
+	if (exec->tmp)
+		stretto_free(exec->plan.comm, exec->tmp);
+	free(exec);
+}
+
+void stretto_exec_start(struct stretto_exec *exec, const struct stretto_exec_call *call)
+{
+	const struct stretto_exec_plan *plan = &exec->plan;
+	size_t shift = plan->first * plan->element_size;
+
+	exec->call = *call;
+	exec->reduce = stretto_kernel(call->type, call->op);
+	/* The executor writes IN only where the schedule of an in-place reduce_scatter does. */
+	exec->base[STRETTO_BUF_IN] = call->in ? (char *)(uintptr_t)call->in + shift : NULL;
+	exec->base[STRETTO_BUF_OUT] = call->out ? call->out + shift : NULL;
+	exec->region[STRETTO_BUF_IN] = call->in_region;
+	exec->region[STRETTO_BUF_OUT] = call->out_region;
+	exec->next_window = 0;
+	exec->windows_left = plan->windows;
+	exec->started = false;
+	exec->counts = (struct stretto_exec_counts){0};
+	exec->work.sequence = call->sequence;
+	exec->work.signature = call->signature;
+	exec->work.deadline = call->deadline;
+	exec->work.ready = false;
+	/* relaxed: the submission publishes it */
+	atomic_store_explicit(&exec->done, 0, memory_order_relaxed);
+	stretto_channel_submit(plan->channel, &exec->work);
+}

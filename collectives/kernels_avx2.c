@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/kernels_internal.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+#include "collectives/kernels_ops.h"
+
+#define LOOPS_TARGET __attribute__((target("avx2,f16c")))
+#define LOOPS_TABLE  static const struct stretto_kernel_table kernels_avx2
+#define LOOPS_NAME   "avx2"
+#define LOOPS_OWN_HALVES
+
+/* Eight halves to f32 and back; back, every NaN becomes the one NaN. */
+LOOPS_TARGET static inline __m256 load_f16(const void *half)
+{
+	return _mm256_cvtph_ps(_mm_loadu_si128(half));
+}
+
+LOOPS_TARGET static inline void store_f16(void *half, __m256 value)
+{
+	const __m256 nan = _mm256_set1_ps(__builtin_nanf(""));
+	__m256 is_nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
+
+	value = _mm256_or_ps(_mm256_andnot_ps(is_nan, value), _mm256_and_ps(is_nan, nan));
+	_mm_storeu_si128(half, _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+}
+
+LOOPS_TARGET static inline __m256 load_bf16(const void *half)
+{
+	__m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(half));
+
+	return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+LOOPS_TARGET static inline void store_bf16(void *half, __m256 value)
+{
+	const __m256i nan = _mm256_set1_epi32(0x7fc0), below_half = _mm256_set1_epi32(0x7fff);
+	__m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+	__m256i bits = _mm256_castps_si256(value);
+	__m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+
+	bits = _mm256_add_epi32(bits, _mm256_add_epi32(below_half, odd));
+	bits = _mm256_blendv_epi8(_mm256_srli_epi32(bits, 16), nan, is_nan);
+	_mm_storeu_si128(half, _mm_packus_epi32(_mm256_castsi256_si128(bits),
+						_mm256_extracti128_si256(bits, 1)));
+}
+
+/* The instructions give their second operand on a tie; a mask of all ones is a NaN. */
+LOOPS_TARGET static inline __m256 min8(__m256 a, __m256 b)
+{
+	return _mm256_or_ps(_mm256_min_ps(b, a), _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+}
+
+LOOPS_TARGET static inline __m256 max8(__m256 a, __m256 b)
+{
+	return _mm256_or_ps(_mm256_max_ps(b, a), _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+}
+
+/* d[i] = narrow(f(a[i], b[i])) with f written for eight elements and for one. */
+#define HALF_LOOP(name, type, parameters, eight, one)                                              \
+	LOOPS_TARGET static void name parameters                                                   \
+	{                                                                                          \
+		const uint16_t *a = left;                                                          \
+		uint16_t *d = dst;                                                                 \
+		size_t i = 0;                                                                      \
+                                                                                                   \
+		for (; i + 8 <= count; i += 8)                                                     \
+			store_##type(d + i, eight);                                                \
+		for (; i < count; i++)                                                             \
+			d[i] = stretto_narrow_##type(one);                                         \
+	}
+
+#define LEFT8(type)  load_##type(a + i)
+#define RIGHT8(type) load_##type((const uint16_t *)right + i)
+#define LEFT(type)   stretto_widen_##type(a[i])
+#define RIGHT(type)  stretto_widen_##type(((const uint16_t *)right)[i])
+
+#define HALF_REDUCE_LOOP(type, op, eight)                                                          \
+	HALF_LOOP(type##_##op, type,                                                               \
+		  (void *dst, const void *left, const void *right, size_t count),                  \
+		  eight(LEFT8(type), RIGHT8(type)), stretto_half_##op(LEFT(type), RIGHT(type)))
+
+#define HALF_LOOPS(type)                                                                           \
+	HALF_REDUCE_LOOP(type, sum, _mm256_add_ps)                                                 \
+	HALF_REDUCE_LOOP(type, prod, _mm256_mul_ps)                                                \
+	HALF_REDUCE_LOOP(type, min, min8)                                                          \
+	HALF_REDUCE_LOOP(type, max, max8)                                                          \
+	HALF_LOOP(type##_sum_divide, type,                                                         \
+		  (void *dst, const void *left, const void *right, size_t count, int ranks),       \
+		  _mm256_div_ps(_mm256_add_ps(LEFT8(type), RIGHT8(type)),                          \
+				_mm256_set1_ps((float)ranks)),                                     \
+		  stretto_half_quotient(stretto_half_sum(LEFT(type), RIGHT(type)), ranks))         \
+	HALF_LOOP(type##_divide, type, (void *dst, const void *left, size_t count, int ranks),     \
+		  _mm256_div_ps(LEFT8(type), _mm256_set1_ps((float)ranks)),                        \
+		  stretto_half_quotient(LEFT(type), ranks))
+
+/* What compilers do not find, or not as well. */
+HALF_LOOPS(f16)
+HALF_LOOPS(bf16)
+
+#include "collectives/kernels_loops.h"
+
+const struct stretto_kernel_table *stretto_kernels_avx2(void)
+{
+	unsigned a, b, c, d;
+
+	/* clang's __builtin_cpu_supports lacks f16c; avx2 there covers the operating system's part
+	 */
+	if (!__builtin_cpu_supports("avx2") || !__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C))
+		return NULL;
+	return &kernels_avx2;
+}
+
+#else
+
+const struct stretto_kernel_table *stretto_kernels_avx2(void)
+{
+	return NULL;
+}
+
+#endif

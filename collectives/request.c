@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/cache.h"
+#include "runtime/clock.h"
+#include "runtime/log.h"
+
+/* A vector is striped over channels only if each gets at least this many bytes. */
+enum { STRIPE_BYTES = 256 * 1024 };
+
+/* What the collectives keep of a communicator. */
+struct coll_state {
+	struct stretto_list schedules; /* struct stretto_cached_schedule */
+	struct stretto_list requests;  /* unused struct stretto_request, last used first */
+	size_t request_count;
+};
+
+static void release(struct stretto_request *request)
+{
+	if (!request)
+		return;
+	for (int i = 0; i < request->part_count; i++) {
+		const struct stretto_exec_plan plan = request->parts[i]->plan;
+
+		stretto_exec_free(request->parts[i]);
+		stretto_schedule_put(plan.full);
+		stretto_schedule_put(plan.rest);
+	}
+	free(request);
+}
+
+static void free_state(void *extension)
+{
+	struct coll_state *state = extension;
+
+	STRETTO_LIST_FOR_SAFE (it, &state->requests)
+		release(stretto_container_of(it, struct stretto_request, link));
+	stretto_schedules_free(&state->schedules);
+	free(state);
+}
+
+static struct coll_state *state_of(struct stretto_comm *comm)
+{
+	struct coll_state *state = comm->extension;
+
+	if (state)
+		return state;
+	state = calloc(1, sizeof *state);
+	if (!state)
+		return NULL;
+	stretto_list_init(&state->schedules);
+	stretto_list_init(&state->requests);
+	comm->extension = state;
+	comm->extension_free = free_state;
+	return state;
+}
+
+static bool reduces(enum stretto_collective collective)
+{
+	return collective == STRETTO_ALLREDUCE || collective == STRETTO_REDUCE_SCATTER;
+}
+
+/* Logs what is wrong with an argument and returns the status of that. */
+static stretto_status bad(const struct stretto_coll_args *args, const char *what)
+{
+	stretto_error("%s: %s", stretto_collective_name(args->collective), what);
+	return STRETTO_INVALID;
+}
+
+static stretto_status check_args(const struct stretto_comm *comm,
+				 const struct stretto_coll_args *args)
+{
+	size_t element = stretto_type_size(args->type);
+	bool needs_in =
+		args->collective != STRETTO_BROADCAST && args->collective != STRETTO_BARRIER;
+
+	if ((unsigned)args->collective >= STRETTO_COLLECTIVE_COUNT)
+		return bad(args, "there is no such collective");
+	if (args->collective == STRETTO_BARRIER)
+		return STRETTO_OK;
+	if (element == 0)
+		return bad(args, "type is not one of enum stretto_type");
+	if (reduces(args->collective) && (unsigned)args->op >= STRETTO_OP_COUNT)
+		return bad(args, "op is not one of enum stretto_op");
+	if (args->collective == STRETTO_BROADCAST && (args->root < 0 || args->root >= comm->size))
+		return bad(args, "root is not a rank of the communicator");
+	if (args->count > SIZE_MAX / 4 / element / (size_t)comm->size)
+		return bad(args, "count is larger than any memory");
+	if (args->count > 0 && (!args->out || (needs_in && !args->in)))
+		return bad(args, "a buffer is NULL");
+	return STRETTO_OK;
+}
+
+/* The first element of a buffer of one block per rank that is this rank's. */
+static char *own_block(const struct stretto_comm *comm, const struct stretto_coll_args *args,
+		       const void *blocks)
+{
+	size_t bytes = args->count * stretto_type_size(args->type);
+
+	return (char *)(uintptr_t)blocks + (size_t)comm->rank * bytes;
+}
+
+static bool is_in_place(const struct stretto_comm *comm, const struct stretto_coll_args *args)
+{
+	switch (args->collective) {
+	case STRETTO_ALLREDUCE:
+		return args->in == args->out;
+	case STRETTO_ALLGATHER:
+		return args->in == own_block(comm, args, args->out);
+	case STRETTO_REDUCE_SCATTER:
+		return args->out == own_block(comm, args, args->in);
+	default:
+		return true;
+	}
+}
+
+/* What the signature and the cache go by; fields that a collective does not use are zeroed. */
+static struct stretto_coll_args normal_form(const struct stretto_coll_args *args)
+{
+	struct stretto_coll_args form = *args;
+
+	if (!reduces(form.collective))
+		form.op = STRETTO_SUM;
+	if (form.collective != STRETTO_BROADCAST)
+		form.root = 0;
+	if (form.collective == STRETTO_BARRIER) {
+		form.count = 0;
+		form.type = STRETTO_U8;
+		form.in = NULL;
+		form.out = NULL;
+	}
+	return form;
+}
+
+/* One schedule of `count` elements of the vector (or of each block) for the request. */
+static stretto_status schedule_for(const struct stretto_request *request, size_t count,
+				   const struct stretto_schedule **schedule)
+{
+	struct coll_state *state = request->comm->extension;
+	struct stretto_shape shape = {
+		.collective = request->args.collective,
+		.rank = request->comm->rank,
+		.size = request->comm->size,
+		.root = request->args.root,
+		.count = count,
+		.stride = request->args.count,
+		.in_place = request->in_place,
+	};
+
+	return stretto_schedule_get(&state->schedules, STRETTO_CACHED_SCHEDULES,
+				    request->choice.algorithm, &shape, schedule);
+}
+
+/* Makes the part of elements [first, first + count) on a channel. */
+static stretto_status add_part(struct stretto_request *request, struct stretto_channel *channel,
+			       size_t first, size_t count)
+{
+	size_t window = request->choice.window < count ? request->choice.window : count;
+	struct stretto_exec_plan plan = {
+		.comm = request->comm,
+		.channel = channel,
+		.first = first,
+		.window = window,
+		.windows = window ? (count + window - 1) / window : 1,
+		.in_flight = request->comm->world->config.windows,
+		.element_size = stretto_type_size(request->args.type),
+	};
+	size_t rest = window ? count % window : 0;
+	stretto_status status = schedule_for(request, window, &plan.full);
+
+	if (status == STRETTO_OK && rest > 0)
+		status = schedule_for(request, rest, &plan.rest);
+	if (status == STRETTO_OK)
+		status = stretto_exec_new(&plan, &request->parts[request->part_count]);
+	if (status == STRETTO_OK) {
+		request->part_count++;
+		return STRETTO_OK;
+	}
+	stretto_schedule_put(plan.full);
+	stretto_schedule_put(plan.rest);
+	return status;
+}
+
+static stretto_status add_parts(struct stretto_request *request)
+{
+	struct stretto_world *world = request->comm->world;
+	size_t count = request->args.count;
+	size_t bytes = count * stretto_type_size(request->args.type);
+	size_t shares = bytes / STRIPE_BYTES < world->config.channels ? bytes / STRIPE_BYTES
+								      : world->config.channels;
+	stretto_status status = STRETTO_OK;
+
+	if (shares == 0)
+		shares = 1;
+	for (size_t i = 0; i < shares && status == STRETTO_OK; i++) {
+		struct stretto_span share =
+			stretto_part(STRETTO_BUF_OUT, count, (int)shares, (int)i);
+
+		status = add_part(request, world->channels[i], share.first, share.count);
+	}
+	return status;
+}
+
+static void log_choice(const struct stretto_request *request)
+{
+	const struct stretto_coll_args *args = &request->args;
+
+	stretto_info("%s of %zu x %s on %d ranks: %s, window %zu elements, %d channel(s) (%s)",
+		     stretto_collective_name(args->collective), args->count,
+		     stretto_type_name(args->type), request->comm->size,
+		     request->choice.algorithm->name, request->choice.window, request->part_count,
+		     request->choice.reason);
+}
+
+static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_args *args,
+			   struct stretto_request **out)
+{
+	struct stretto_request *request = calloc(1, sizeof *request);
+	stretto_status status;
+
+	if (!request)
+		return STRETTO_NO_MEMORY;
+	stretto_list_init(&request->link);
+	request->comm = comm;
+	request->args = *args;
+	request->in_place = is_in_place(comm, args);
+	status = stretto_select(&comm->world->config, &stretto_link_shm, args, comm->size,
+				&request->choice);
+	if (status == STRETTO_OK) {
+		if (args->algorithm)
+			request->args.algorithm = request->choice.algorithm->name;
+		status = add_parts(request);
+	}
+	if (status != STRETTO_OK) {
+		release(request);
+		return status;
+	}
+	log_choice(request);
+	*out = request;
+	return STRETTO_OK;
+}
+
+static bool same_form(const struct stretto_request *request, const struct stretto_coll_args *args,
+		      bool in_place)
+{
+	const struct stretto_coll_args *have = &request->args;
+
+	if (have->collective != args->collective || have->type != args->type ||
+	    have->root != args->root || have->count != args->count ||
+	    request->in_place != in_place || !have->algorithm != !args->algorithm)
+		return false;
+	return !args->algorithm || strcmp(have->algorithm, args->algorithm) == 0;
+}
+
+/* A request of that form that is not in use; NULL if there is none. */
+static struct stretto_request *reuse(struct stretto_comm *comm,
+				     const struct stretto_coll_args *args)
+{
+	struct coll_state *state = comm->extension;
+	bool in_place = is_in_place(comm, args);
+
+	STRETTO_LIST_FOR (it, &state->requests) {
+		struct stretto_request *request =
+			stretto_container_of(it, struct stretto_request, link);
+
+		if (!same_form(request, args, in_place))
+			continue;
+		stretto_list_remove(it);
+		state->request_count--;
+		request->args.in = args->in;
+		request->args.out = args->out;
+		request->args.op = args->op;
+		return request;
+	}
+	return NULL;
+}
+
+/* Keeps a request for later, and lets the one go that was not used for longest. */
+static void keep(struct stretto_request *request)
+{
+	struct coll_state *state = request->comm->extension;
+
+	stretto_list_append(state->requests.next, &request->link);
+	if (++state->request_count <= STRETTO_CACHED_REQUESTS)
+		return;
+	request = stretto_container_of(state->requests.prev, struct stretto_request, link);
+	stretto_list_remove(&request->link);
+	state->request_count--;
+	release(request);
+}
+
+/* Checks the arguments and finds or makes a request for them. */
+static stretto_status get(struct stretto_comm *comm, const struct stretto_coll_args *args,
+			  struct stretto_request **request)
+{
+	struct stretto_coll_args form;
+	stretto_status status;
+
+	if (!comm || !args || !request)
+		return STRETTO_INVALID;
+	status = stretto_comm_state(comm);
+	if (status != STRETTO_OK)
+		return status;
+	status = check_args(comm, args);
+	if (status != STRETTO_OK)
+		return status;
+	if (!state_of(comm))
+		return STRETTO_NO_MEMORY;
+	form = normal_form(args);
+	*request = reuse(comm, &form);
+	return *request ? STRETTO_OK : make(comm, &form, request);
+}
+
+/* Bytes of the caller's buffers. */
+static void buffer_bytes(const struct stretto_request *request, size_t *in, size_t *out)
+{
+	size_t one = request->args.count * stretto_type_size(request->args.type);
+	size_t all = one * (size_t)request->comm->size;
+
+	*in = request->args.collective == STRETTO_REDUCE_SCATTER ? all : one;
+	*out = request->args.collective == STRETTO_ALLGATHER ? all : one;
+}
+
+static struct stretto_exec_call make_call(struct stretto_request *request)
+{
+	struct stretto_comm *comm = request->comm;
+	struct stretto_memory *memory = &comm->world->memory;
+	const struct stretto_coll_args *args = &request->args;
+	double timeout = comm->world->config.timeout_seconds;
+	size_t in_bytes, out_bytes;
+	struct stretto_exec_call call = {
+		.in = args->in,
+		.out = args->out,
+		.type = args->type,
+		.op = args->op,
+		.sequence = comm->next_sequence,
+		.deadline = timeout > 0 ? stretto_after(stretto_now(), timeout) : STRETTO_NEVER,
+		.signature = {.count = args->count,
+			      .root = args->root,
+			      .collective = (uint8_t)args->collective,
+			      .type = (uint8_t)args->type,
+			      .op = (uint8_t)args->op,
+			      .algorithm = stretto_algorithm_index(request->choice.algorithm)},
+	};
+
+	buffer_bytes(request, &in_bytes, &out_bytes);
+	if (args->in && in_bytes)
+		call.in_region = stretto_memory_find(memory, args->in, in_bytes);
+	if (args->out && out_bytes)
+		call.out_region = stretto_memory_find(memory, args->out, out_bytes);
+	return call;
+}
+
+/* Starts a request; `waits` says that this thread will wait for it at once. */
+static stretto_status start(struct stretto_request *request, bool waits)
+{
+	stretto_status status = stretto_comm_state(request->comm);
+	struct stretto_exec_call call;
+
+	if (status != STRETTO_OK)
+		return status;
+	if (request->active)
+		return bad(&request->args, "stretto_start of a request that is active");
+	call = make_call(request);
+	/* 0 is "none" in published states. */
+	if (++request->comm->next_sequence == 0)
+		request->comm->next_sequence = 1;
+	request->active = true;
+	if (waits)
+		stretto_channel_enter(request->parts[0]->plan.channel);
+	for (int i = 0; i < request->part_count; i++)
+		stretto_exec_start(request->parts[i], &call);
+	return STRETTO_OK;
+}
+
+/* The first error among the parts, which have all ended. */
+static stretto_status outcome(const struct stretto_request *request)
+{
+	for (int i = 0; i < request->part_count; i++)
+		if (request->parts[i]->status != STRETTO_OK)
+			return request->parts[i]->status;
+	return STRETTO_OK;
+}
+
+/* Waits for the parts; the first one's channel was entered already if `entered`. */
+static stretto_status finish(struct stretto_request *request, bool entered)
+{
+	for (int i = 0; i < request->part_count; i++) {
+		struct stretto_exec *part = request->parts[i];
+
+		/* acquire: the results; partner is the executor's release */
+		if (!entered && atomic_load_explicit(&part->done, memory_order_acquire))
+			continue;
+		if (!entered)
+			stretto_channel_enter(part->plan.channel);
+		stretto_channel_wait(part->plan.channel, &part->done);
+		entered = false;
+	}
+	request->active = false;
+	return outcome(request);
+}
+
+stretto_status stretto_coll_init(struct stretto_comm *comm, const struct stretto_coll_args *args,
+				 struct stretto_request **request)
+{
+	stretto_status status = get(comm, args, request);
+
+	if (status == STRETTO_OK)
+		(*request)->persistent = true;
+	return status;
+}
+
+stretto_status stretto_start(struct stretto_request *request)
+{
+	return request ? start(request, false) : STRETTO_INVALID;
+}
+
+stretto_status stretto_test(struct stretto_request *request, bool *done)
+{
+	if (!request || !done)
+		return STRETTO_INVALID;
+	*done = false;
+	for (int i = 0; request->active && i < request->part_count; i++)
+		/* acquire: the results; partner is the executor's release */
+		if (!atomic_load_explicit(&request->parts[i]->done, memory_order_acquire))
+			return STRETTO_OK;
+	*done = true;
+	return request->active ? outcome(request) : STRETTO_OK;
+}
+
+stretto_status stretto_wait(struct stretto_request *request)
+{
+	stretto_status status = STRETTO_OK;
+
+	if (!request)
+		return STRETTO_OK;
+	if (request->active)
+		status = finish(request, false);
+	if (!request->persistent)
+		keep(request);
+	return status;
+}
+
+void stretto_request_free(struct stretto_request *request)
+{
+	if (!request)
+		return;
+	if (request->active) {
+		stretto_error("stretto_request_free: the request is active; wait for it first");
+		return;
+	}
+	request->persistent = false;
+	keep(request);
+}
+
+stretto_status stretto_coll_run(struct stretto_comm *comm, const struct stretto_coll_args *args)
+{
+	struct stretto_request *request = NULL;
+	stretto_status status = get(comm, args, &request);
+
+	if (status != STRETTO_OK)
+		return status;
+	status = start(request, true);
+	if (status == STRETTO_OK)
+		status = finish(request, true);
+	keep(request);
+	return status;
+}
+
+stretto_status stretto_coll_start(struct stretto_comm *comm, const struct stretto_coll_args *args,
+				  struct stretto_request **request)
+{
+	struct stretto_request *made = NULL;
+	stretto_status status = request ? get(comm, args, &made) : STRETTO_INVALID;
+
+	if (status != STRETTO_OK)
+		return status;
+	status = start(made, false);
+	if (status != STRETTO_OK) {
+		keep(made);
+		return status;
+	}
+	*request = made;
+	return STRETTO_OK;
+}
+
+struct stretto_exec_counts stretto_request_counts(const struct stretto_request *request)
+{
+	struct stretto_exec_counts sum = {0};
+
+	for (int i = 0; i < request->part_count; i++) {
+		const struct stretto_exec_counts *counts = &request->parts[i]->counts;
+
+		sum.sends += counts->sends;
+		sum.sent_bytes += counts->sent_bytes;
+		sum.fused += counts->fused;
+		sum.copied_bytes += counts->copied_bytes;
+		sum.again += counts->again;
+	}
+	return sum;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.h: an operation from the call to its end.
+ *
+ * A request is made of one part per channel (executor.h). What is expensive about it (schedules,
+ * scratch) depends only on its *form*: collective, count, type, root, in place or not, algorithm.
+ * Finished requests of blocking and nonblocking calls are therefore kept by their communicator and
+ * used again for the next call of the same form, which then allocates and builds nothing.
+ *
+ * Threads: a communicator's cache belongs to the thread that calls collectives on it.
+ */
+#ifndef STRETTO_COLLECTIVES_REQUEST_H
+#define STRETTO_COLLECTIVES_REQUEST_H
+
+#include "collectives/executor.h"
+#include "collectives/selection.h"
+#include "runtime/comm.h"
+
+/* Requests that a communicator keeps, and schedules; the least recently used ones go. */
+enum { STRETTO_CACHED_REQUESTS = 16, STRETTO_CACHED_SCHEDULES = 64 };
+
+struct stretto_request {
+	struct stretto_list link; /* in the cache while unused */
+	struct stretto_comm *comm;
+	struct stretto_coll_args args; /* of the call; algorithm points to its static name */
+	struct stretto_choice choice;
+	bool in_place;
+	bool persistent; /* made by an ..._init call */
+	bool active;     /* started and not waited for */
+	int part_count;
+	struct stretto_exec *parts[16]; /* one per channel that has a share; owned */
+};
+
+/* Exact numbers of the last run of a request, all parts together. For tests and tools. */
+struct stretto_exec_counts stretto_request_counts(const struct stretto_request *request);
+
+#endif

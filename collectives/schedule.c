@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/schedule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/log.h"
+
+/* One use of TMP by a step, for finding the receives that nobody else looks at. */
+struct tmp_use {
+	size_t first; /* element */
+	size_t end;   /* element after the last */
+	int step;     /* that reads or writes it */
+};
+
+void stretto_schedule_init(struct stretto_schedule *schedule, const struct stretto_shape *shape,
+			   const char *algorithm)
+{
+	*schedule = (struct stretto_schedule){.shape = *shape, .algorithm = algorithm};
+}
+
+void stretto_schedule_fini(struct stretto_schedule *schedule)
+{
+	free(schedule->steps);
+	free(schedule->followers);
+	schedule->steps = NULL;
+	schedule->followers = NULL;
+	schedule->step_count = 0;
+	schedule->capacity = 0;
+}
+
+/* Makes room for one more step, or marks the schedule as failed. */
+static bool grow(struct stretto_schedule *schedule)
+{
+	if (schedule->step_count < schedule->capacity)
+		return true;
+	int capacity = schedule->capacity == 0 ? 16 : 2 * schedule->capacity;
+	struct stretto_step *steps =
+		realloc(schedule->steps, (size_t)capacity * sizeof(struct stretto_step));
+	if (!steps) {
+		schedule->failed = true;
+		return false;
+	}
+	schedule->steps = steps;
+	schedule->capacity = capacity;
+	return true;
+}
+
+/* Appends `step` with its dependencies, the same one never twice. */
+static int append(struct stretto_schedule *schedule, struct stretto_step step, int after0,
+		  int after1)
+{
+	if (schedule->failed || !grow(schedule))
+		return STRETTO_NO_STEP;
+	if (after0 == STRETTO_NO_STEP) {
+		after0 = after1;
+		after1 = STRETTO_NO_STEP;
+	}
+	step.after[0] = after0;
+	step.after[1] = after1 == after0 ? STRETTO_NO_STEP : after1;
+	step.fused = STRETTO_NO_STEP;
+	schedule->steps[schedule->step_count] = step;
+	return schedule->step_count++;
+}
+
+int stretto_schedule_send(struct stretto_schedule *schedule, int peer, struct stretto_span a,
+			  int after0, int after1)
+{
+	return append(schedule,
+		      (struct stretto_step){.kind = STRETTO_STEP_SEND, .peer = peer, .a = a},
+		      after0, after1);
+}
+
+int stretto_schedule_recv(struct stretto_schedule *schedule, int peer, struct stretto_span dst,
+			  int after0, int after1)
+{
+	return append(schedule,
+		      (struct stretto_step){.kind = STRETTO_STEP_RECV, .peer = peer, .dst = dst},
+		      after0, after1);
+}
+
+int stretto_schedule_copy(struct stretto_schedule *schedule, struct stretto_span dst,
+			  struct stretto_span a, int after0, int after1)
+{
+	return append(
+		schedule,
+		(struct stretto_step){.kind = STRETTO_STEP_COPY, .peer = -1, .dst = dst, .a = a},
+		after0, after1);
+}
+
+int stretto_schedule_reduce(struct stretto_schedule *schedule, struct stretto_span dst,
+			    struct stretto_span a, struct stretto_span b, int after0, int after1)
+{
+	struct stretto_step step = {
+		.kind = STRETTO_STEP_REDUCE, .peer = -1, .dst = dst, .a = a, .b = b};
+	return append(schedule, step, after0, after1);
+}
+
+void stretto_schedule_final(struct stretto_schedule *schedule, int step)
+{
+	if (step != STRETTO_NO_STEP)
+		schedule->steps[step].flags |= STRETTO_STEP_FINAL;
+}
+
+struct stretto_span stretto_schedule_tmp(struct stretto_schedule *schedule, size_t count)
+{
+	struct stretto_span span = {STRETTO_BUF_TMP, schedule->tmp_count, count};
+	schedule->tmp_count += count;
+	return span;
+}
+
+/* Elements from the start of a buffer of blocks to the end of its last block. */
+static size_t blocks_count(const struct stretto_shape *shape)
+{
+	return (size_t)(shape->size - 1) * shape->stride + shape->count;
+}
+
+size_t stretto_shape_in_count(const struct stretto_shape *shape)
+{
+	switch (shape->collective) {
+	case STRETTO_ALLREDUCE:
+	case STRETTO_ALLGATHER:
+		return shape->in_place ? 0 : shape->count;
+	case STRETTO_REDUCE_SCATTER:
+		return blocks_count(shape);
+	default:
+		return 0;
+	}
+}
+
+size_t stretto_shape_out_count(const struct stretto_shape *shape)
+{
+	switch (shape->collective) {
+	case STRETTO_ALLREDUCE:
+	case STRETTO_BROADCAST:
+		return shape->count;
+	case STRETTO_ALLGATHER:
+		return blocks_count(shape);
+	case STRETTO_REDUCE_SCATTER:
+		return shape->in_place ? 0 : shape->count;
+	default:
+		return 0;
+	}
+}
+
+struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int parts, int b)
+{
+	size_t n = (size_t)parts;
+	size_t i = (size_t)b;
+	size_t longer = count % n; /* the first parts take one element more */
+	struct stretto_span span = {
+		.buffer = buffer,
+		.first = i * (count / n) + (i < longer ? i : longer),
+		.count = count / n + (i < longer ? 1 : 0),
+	};
+	return span;
+}
+
+static bool same_span(const struct stretto_span *x, const struct stretto_span *y)
+{
+	return x->buffer == y->buffer && x->first == y->first && x->count == y->count;
+}
+
+static bool spans_overlap(const struct stretto_span *x, const struct stretto_span *y)
+{
+	return x->buffer == y->buffer && x->first < y->first + y->count &&
+	       y->first < x->first + x->count;
+}
+
+/* Whether the span is within its buffer, and in a buffer of blocks within the window of a block. */
+static bool span_fits(const struct stretto_schedule *schedule, const struct stretto_span *span)
+{
+	const struct stretto_shape *shape = &schedule->shape;
+	bool in_blocks =
+		(shape->collective == STRETTO_ALLGATHER && span->buffer == STRETTO_BUF_OUT) ||
+		(shape->collective == STRETTO_REDUCE_SCATTER && span->buffer == STRETTO_BUF_IN);
+	size_t size = span->buffer == STRETTO_BUF_IN    ? stretto_shape_in_count(shape)
+		      : span->buffer == STRETTO_BUF_OUT ? stretto_shape_out_count(shape)
+							: schedule->tmp_count;
+
+	if (span->count == 0)
+		return true;
+	if (span->first > size || span->count > size - span->first)
+		return false;
+	return !in_blocks || shape->stride == shape->count ||
+	       span->first % shape->stride + span->count <= shape->count;
+}
+
+/* NULL, or what is wrong with the spans of a step. */
+static const char *spans_fault(const struct stretto_schedule *schedule,
+			       const struct stretto_step *step)
+{
+	bool writes = step->kind != STRETTO_STEP_SEND;
+	bool reads = step->kind != STRETTO_STEP_RECV;
+	bool reduces = step->kind == STRETTO_STEP_REDUCE;
+
+	if ((writes && !span_fits(schedule, &step->dst)) ||
+	    (reads && !span_fits(schedule, &step->a)) ||
+	    (reduces && !span_fits(schedule, &step->b)))
+		return "a span leaves its buffer or its window";
+	if ((writes && reads && step->dst.count != step->a.count) ||
+	    (reduces && step->dst.count != step->b.count))
+		return "its spans differ in length";
+	if (step->kind == STRETTO_STEP_COPY && spans_overlap(&step->dst, &step->a))
+		return "it copies a span onto itself";
+	if (reduces && ((spans_overlap(&step->dst, &step->a) && !same_span(&step->dst, &step->a)) ||
+			(spans_overlap(&step->dst, &step->b) && !same_span(&step->dst, &step->b))))
+		return "its result overlaps a part of an operand";
+	return NULL;
+}
+
+/* NULL, or what is wrong with step number `i`. */
+static const char *step_fault(const struct stretto_schedule *schedule, int i)
+{
+	const struct stretto_step *step = &schedule->steps[i];
+	bool message = step->kind == STRETTO_STEP_SEND || step->kind == STRETTO_STEP_RECV;
+
+	for (int k = 0; k < 2; k++)
+		if (step->after[k] != STRETTO_NO_STEP &&
+		    (step->after[k] < 0 || step->after[k] >= i))
+			return "it waits for a step that is not an earlier one";
+	if (message && (step->peer < 0 || step->peer >= schedule->shape.size))
+		return "its peer is no rank of the group";
+	if (message && step->peer == schedule->shape.rank)
+		return "its peer is the rank itself";
+	return spans_fault(schedule, step);
+}
+
+/* Numbers the messages of each kind and peer. */
+static stretto_status number_messages(struct stretto_schedule *schedule)
+{
+	size_t size = (size_t)schedule->shape.size;
+	uint32_t *seen = calloc(2 * size, sizeof(*seen)); /* sends to each rank, then receives */
+	if (!seen)
+		return STRETTO_NO_MEMORY;
+	for (int i = 0; i < schedule->step_count; i++) {
+		struct stretto_step *step = &schedule->steps[i];
+		if (step->kind <= STRETTO_STEP_RECV)
+			step->ordinal = seen[(size_t)step->kind * size + (size_t)step->peer]++;
+	}
+	for (int i = 0; i < schedule->step_count; i++) {
+		struct stretto_step *step = &schedule->steps[i];
+		if (step->kind <= STRETTO_STEP_RECV)
+			step->pitch = seen[(size_t)step->kind * size + (size_t)step->peer];
+	}
+	free(seen);
+	return STRETTO_OK;
+}
+
+/* Fills in the followers of every step: the steps that wait for it, in order. */
+static stretto_status link_followers(struct stretto_schedule *schedule)
+{
+	struct stretto_step *steps = schedule->steps;
+	int total = 0;
+
+	for (int i = 0; i < schedule->step_count; i++)
+		steps[i].successor_count = 0;
+	for (int i = 0; i < schedule->step_count; i++)
+		for (int k = 0; k < 2; k++)
+			if (steps[i].after[k] != STRETTO_NO_STEP)
+				steps[steps[i].after[k]].successor_count++;
+	for (int i = 0; i < schedule->step_count; i++) {
+		steps[i].successors = total;
+		total += steps[i].successor_count;
+		steps[i].successor_count = 0;
+	}
+	free(schedule->followers);
+	schedule->followers = malloc((size_t)(total + 1) * sizeof(int));
+	if (!schedule->followers)
+		return STRETTO_NO_MEMORY;
+	for (int i = 0; i < schedule->step_count; i++)
+		for (int k = 0; k < 2; k++)
+			if (steps[i].after[k] != STRETTO_NO_STEP) {
+				struct stretto_step *before = &steps[steps[i].after[k]];
+				schedule->followers[before->successors +
+						    before->successor_count++] = i;
+			}
+	return STRETTO_OK;
+}
+
+static int compare_uses(const void *left, const void *right)
+{
+	const struct tmp_use *x = left;
+	const struct tmp_use *y = right;
+	if (x->first != y->first)
+		return x->first < y->first ? -1 : 1;
+	return x->step - y->step;
+}
+
+/* Lists every use of elements of TMP, sorted by position; *uses is the caller's to free. */
+static stretto_status list_tmp_uses(const struct stretto_schedule *schedule, struct tmp_use **uses,
+				    size_t *use_count)
+{
+	size_t n = 0;
+	struct tmp_use *list = malloc((3 * (size_t)schedule->step_count + 1) * sizeof(*list));
+	if (!list)
+		return STRETTO_NO_MEMORY;
+	for (int i = 0; i < schedule->step_count; i++) {
+		const struct stretto_step *step = &schedule->steps[i];
+		const struct stretto_span *spans[] = {&step->dst, &step->a, &step->b};
+		for (int k = 0; k < 3; k++) /* a span that the kind does not use is empty */
+			if (spans[k]->buffer == STRETTO_BUF_TMP && spans[k]->count > 0)
+				list[n++] = (struct tmp_use){spans[k]->first,
+							     spans[k]->first + spans[k]->count, i};
+	}
+	qsort(list, n, sizeof(*list), compare_uses);
+	*uses = list;
+	*use_count = n;
+	return STRETTO_OK;
+}
+
+/*
+ * Fuses RECV `r` with REDUCE `s`, the only two users of a span, if that leaves the meaning as it
+ * is. The fused receive is posted only when the REDUCE's other dependency is complete. If that is a
+ * SEND, the peer may be waiting in the same way and neither would ever post: such a pair stays
+ * apart.
+ */
+static void try_fuse(struct stretto_schedule *schedule, int r, int s)
+{
+	struct stretto_step *recv = &schedule->steps[r];
+	struct stretto_step *reduce = &schedule->steps[s];
+
+	if (recv->kind != STRETTO_STEP_RECV || reduce->kind != STRETTO_STEP_REDUCE)
+		return;
+	if (recv->successor_count != 1 || schedule->followers[recv->successors] != s)
+		return;
+	int other = reduce->after[0] == r ? reduce->after[1] : reduce->after[0];
+	if (other != STRETTO_NO_STEP && schedule->steps[other].kind == STRETTO_STEP_SEND)
+		return;
+	if (same_span(&recv->dst, &reduce->a) == same_span(&recv->dst, &reduce->b) ||
+	    spans_overlap(&recv->dst, &reduce->dst))
+		return;
+	recv->fused = s;
+	reduce->fused = r;
+}
+
+/* Finds the spans of TMP that exactly two steps use, and fuses what can be. */
+static stretto_status fuse(struct stretto_schedule *schedule)
+{
+	struct tmp_use *uses = NULL;
+	size_t count = 0;
+	stretto_status status = list_tmp_uses(schedule, &uses, &count);
+
+	for (int i = 0; i < schedule->step_count; i++)
+		schedule->steps[i].fused = STRETTO_NO_STEP;
+	/* Uses from `start` to `end` hang together: each overlaps one before it. */
+	for (size_t start = 0, end; start < count; start = end) {
+		size_t reach = uses[start].end;
+		for (end = start + 1; end < count && uses[end].first < reach; end++)
+			if (uses[end].end > reach)
+				reach = uses[end].end;
+		if (end - start == 2)
+			try_fuse(schedule, uses[start].step, uses[start + 1].step);
+	}
+	free(uses);
+	return status;
+}
+
+stretto_status stretto_schedule_seal(struct stretto_schedule *schedule)
+{
+	if (schedule->failed) {
+		stretto_error("no memory for a schedule of %d steps", schedule->step_count);
+		return STRETTO_NO_MEMORY;
+	}
+	for (int i = 0; i < schedule->step_count; i++) {
+		const char *fault = step_fault(schedule, i);
+		char text[160];
+		if (fault) {
+			stretto_error("%s on rank %d of %d: bad step %s: %s", schedule->algorithm,
+				      schedule->shape.rank, schedule->shape.size,
+				      stretto_step_text(schedule, i, text, sizeof(text)), fault);
+			return STRETTO_INTERNAL;
+		}
+	}
+	stretto_status status = number_messages(schedule);
+	if (status == STRETTO_OK)
+		status = link_followers(schedule);
+	if (status == STRETTO_OK)
+		status = fuse(schedule);
+	if (status == STRETTO_NO_MEMORY)
+		stretto_error("no memory to seal a schedule of %d steps", schedule->step_count);
+	return status;
+}
+
+static const char *span_text(const struct stretto_span *span, char *buf, size_t size)
+{
+	static const char *const names[STRETTO_BUF_COUNT] = {"IN", "OUT", "TMP"};
+	if (span->count == 0)
+		return "nothing";
+	snprintf(buf, size, "%s[%zu,%zu)", names[span->buffer], span->first,
+		 span->first + span->count);
+	return buf;
+}
+
+/* The part of a step's text between its number and its dependencies. */
+static void action_text(const struct stretto_schedule *schedule, const struct stretto_step *step,
+			char *buf, size_t size)
+{
+	char dst[56];
+	char a[56];
+	char b[56];
+	bool fused = step->fused != STRETTO_NO_STEP;
+	const struct stretto_step *recv = fused ? &schedule->steps[step->fused] : NULL;
+
+	span_text(&step->dst, dst, sizeof(dst));
+	const char *dst_text = step->dst.count > 0 ? dst : "nothing";
+	const char *a_text = span_text(&step->a, a, sizeof(a));
+	const char *b_text = span_text(&step->b, b, sizeof(b));
+	switch (step->kind) {
+	case STRETTO_STEP_SEND:
+		snprintf(buf, size, "SEND  to %d  %s", step->peer, a_text);
+		return;
+	case STRETTO_STEP_RECV:
+		snprintf(buf, size, "RECV  from %d  %s", step->peer, dst_text);
+		return;
+	case STRETTO_STEP_COPY:
+		snprintf(buf, size, "COPY  %s = %s", dst_text, a_text);
+		return;
+	case STRETTO_STEP_REDUCE:
+		if (!fused)
+			snprintf(buf, size, "REDUCE  %s = %s + %s", dst_text, a_text, b_text);
+		else
+			snprintf(buf, size, "RECV+REDUCE  from %d  %s = %s + %s", recv->peer,
+				 dst_text, same_span(&recv->dst, &step->a) ? "recv" : a_text,
+				 same_span(&recv->dst, &step->b) ? "recv" : b_text);
+		return;
+	}
+}
+
+/* "  after 1, 4": what the step waits for; a fused REDUCE waits for what its RECV waits for. */
+static void after_text(const struct stretto_schedule *schedule, const struct stretto_step *step,
+		       char *buf, size_t size)
+{
+	const struct stretto_step *steps[] = {step, step};
+	size_t used = 0;
+
+	if (step->kind == STRETTO_STEP_REDUCE && step->fused != STRETTO_NO_STEP)
+		steps[0] = &schedule->steps[step->fused];
+	buf[0] = '\0';
+	for (int k = steps[0] == step ? 2 : 0; k < 4; k++) {
+		int before = steps[k / 2]->after[k % 2];
+		if (before == STRETTO_NO_STEP || before == step->fused)
+			continue;
+		int n = snprintf(buf + used, size - used, "%s%d", used == 0 ? "  after " : ", ",
+				 before);
+		used += n > 0 && (size_t)n < size - used ? (size_t)n : 0;
+	}
+}
+
+const char *stretto_step_text(const struct stretto_schedule *schedule, int index, char *buf,
+			      size_t size)
+{
+	const struct stretto_step *step = &schedule->steps[index];
+	char action[200];
+	char after[80];
+	char within[24] = "";
+
+	action_text(schedule, step, action, sizeof(action));
+	after_text(schedule, step, after, sizeof(after));
+	if (step->kind == STRETTO_STEP_RECV && step->fused != STRETTO_NO_STEP)
+		snprintf(within, sizeof(within), "  in %d", step->fused);
+	snprintf(buf, size, "%d: %s%s%s%s", index, action, within,
+		 step->flags & STRETTO_STEP_FINAL ? "  final" : "", after);
+	return buf;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "collectives/selection.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/log.h"
+
+const struct stretto_link stretto_link_shm = {
+	.latency = 1e-6,
+	.per_byte = 1 / 8e9,
+	.per_reduce = 1 / 10e9,
+};
+
+/* Appends to text of `size` bytes; what is too long is cut. */
+__attribute__((format(printf, 3, 4))) static void add_text(char *text, size_t size,
+							   const char *format, ...)
+{
+	size_t used = strlen(text);
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text + used, size - used, format, args);
+	va_end(args);
+}
+
+/* "ring, doubling, tree": the algorithms of a collective. */
+static const char *valid_names(enum stretto_collective collective, char *text, size_t size)
+{
+	text[0] = '\0';
+	for (size_t i = 0; stretto_algorithms[i]; i++)
+		if (stretto_algorithms[i]->collective == collective)
+			add_text(text, size, "%s%s", text[0] ? ", " : "",
+				 stretto_algorithms[i]->name);
+	return text;
+}
+
+/* Bytes as the cost models count them: all blocks together for allgather and reduce_scatter. */
+static size_t total_bytes(const struct stretto_coll_args *args, int size)
+{
+	bool blocks =
+		args->collective == STRETTO_ALLGATHER || args->collective == STRETTO_REDUCE_SCATTER;
+	return args->count * stretto_type_size(args->type) * (blocks ? (size_t)size : 1);
+}
+
+/* Bytes of the window, as the configuration or else the algorithm wants it. */
+static size_t window_bytes(const struct stretto_config *config, const struct stretto_link *link,
+			   const struct stretto_algorithm *algorithm, int size, size_t bytes)
+{
+	return config->window_bytes > 0 ? config->window_bytes
+					: algorithm->window(link, size, bytes);
+}
+
+/* Sets the window of a choice: bytes become elements of `count`, at least one, at most all. */
+static void set_window(const struct stretto_coll_args *args, int size, size_t bytes,
+		       struct stretto_choice *choice)
+{
+	size_t all = args->count > 0 ? args->count : 1;
+	struct stretto_coll_args one = *args;
+	one.count = 1;
+	size_t elements = bytes / total_bytes(&one, size);
+	choice->window = elements < 1 ? 1 : elements > all ? all : elements;
+}
+
+/*
+ * One "COLLECTIVE=NAME" entry of the setting, `length` bytes. Writes *algorithm if it is about the
+ * wanted collective. STRETTO_INVALID, logged, for an entry that means nothing.
+ */
+static stretto_status read_entry(const char *entry, size_t length, enum stretto_collective wanted,
+				 const struct stretto_algorithm **algorithm)
+{
+	char text[STRETTO_CONFIG_TEXT];
+	char names[160];
+	snprintf(text, sizeof(text), "%.*s", (int)length, entry);
+	char *name = strchr(text, '=');
+
+	if (!name) {
+		stretto_error("STRETTO_ALGORITHM: \"%s\" is not COLLECTIVE=ALGORITHM, such as "
+			      "allreduce=ring",
+			      text);
+		return STRETTO_INVALID;
+	}
+	*name++ = '\0';
+	for (int c = 0; c < STRETTO_COLLECTIVE_COUNT; c++) {
+		enum stretto_collective collective = (enum stretto_collective)c;
+		if (strcmp(stretto_collective_name(collective), text) != 0)
+			continue;
+		const struct stretto_algorithm *found = stretto_algorithm_find(collective, name);
+		if (!found) {
+			stretto_error("STRETTO_ALGORITHM: \"%s=%s\": %s has no algorithm of that "
+				      "name; it has: %s",
+				      text, name, text,
+				      valid_names(collective, names, sizeof(names)));
+			return STRETTO_INVALID;
+		}
+		if (collective == wanted)
+			*algorithm = found;
+		return STRETTO_OK;
+	}
+	stretto_error("STRETTO_ALGORITHM: \"%s=%s\": there is no collective \"%s\"; there are: "
+		      "allreduce, broadcast, allgather, reduce_scatter, barrier",
+		      text, name, text);
+	return STRETTO_INVALID;
+}
+
+/* Looks for the collective in the setting; *algorithm stays as it is if it is not there. */
+static stretto_status from_setting(const char *setting, enum stretto_collective collective,
+				   const struct stretto_algorithm **algorithm)
+{
+	while (*setting) {
+		size_t length = strcspn(setting, ",");
+		stretto_status status = read_entry(setting, length, collective, algorithm);
+		if (status != STRETTO_OK)
+			return status;
+		setting += length;
+		setting += *setting == ',';
+	}
+	return STRETTO_OK;
+}
+
+/* The least estimated cost; the reason lists all, the least first. */
+static const struct stretto_algorithm *cheapest(const struct stretto_config *config,
+						const struct stretto_link *link,
+						const struct stretto_coll_args *args, int size,
+						struct stretto_choice *choice)
+{
+	const struct stretto_algorithm *best = NULL;
+	size_t bytes = total_bytes(args, size);
+	double least = 0;
+	char others[sizeof(choice->reason)] = "";
+
+	for (int pass = 0; pass < 2; pass++) /* find the least, then list the others */
+		for (size_t i = 0; stretto_algorithms[i]; i++) {
+			const struct stretto_algorithm *one = stretto_algorithms[i];
+			if (one->collective != args->collective || (pass == 1 && one == best))
+				continue;
+			double cost = one->cost(link, size, bytes,
+						window_bytes(config, link, one, size, bytes));
+			if (pass == 0 && (!best || cost < least)) {
+				best = one;
+				least = cost;
+			} else if (pass == 1) {
+				add_text(others, sizeof(others), ", %s %.4g us", one->name,
+					 cost * 1e6);
+			}
+		}
+	choice->reason[0] = '\0';
+	if (best)
+		add_text(choice->reason, sizeof(choice->reason), "%s %s %.4g us%s",
+			 others[0] ? "least of" : "only", best->name, least * 1e6, others);
+	return best;
+}
+
+stretto_status stretto_select(const struct stretto_config *config, const struct stretto_link *link,
+			      const struct stretto_coll_args *args, int size,
+			      struct stretto_choice *choice)
+{
+	const struct stretto_algorithm *algorithm = NULL;
+	struct stretto_choice made = {0};
+	char names[160];
+
+	/* The setting is read even if the call decides, so that a bad one never goes unseen. */
+	stretto_status status = from_setting(config->algorithm, args->collective, &algorithm);
+	if (status != STRETTO_OK)
+		return status;
+	if (args->algorithm) {
+		algorithm = stretto_algorithm_find(args->collective, args->algorithm);
+		if (!algorithm) {
+			stretto_error("%s has no algorithm \"%s\"; it has: %s",
+				      stretto_collective_name(args->collective), args->algorithm,
+				      valid_names(args->collective, names, sizeof(names)));
+			return STRETTO_INVALID;
+		}
+		add_text(made.reason, sizeof(made.reason), "asked for by the call");
+	} else if (algorithm) {
+		add_text(made.reason, sizeof(made.reason), "set by STRETTO_ALGORITHM");
+	} else {
+		algorithm = cheapest(config, link, args, size, &made);
+	}
+	made.algorithm = algorithm;
+	set_window(args, size, window_bytes(config, link, algorithm, size, total_bytes(args, size)),
+		   &made);
+	*choice = made;
+	return STRETTO_OK;
+}

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "runtime/channel.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "runtime/clock.h"
+#include "runtime/comm.h"
+#include "runtime/futex.h"
+#include "runtime/log.h"
+
+/* How often deadlines and descriptors are looked at while polling. */
+#define TIMERS_NS 1000000u
+#define EVENTS_NS 10000000u
+
+static stretto_status watch(void *context, int fd)
+{
+	struct stretto_channel *channel = context;
+	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.fd = fd};
+
+	if (epoll_ctl(channel->epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+		return STRETTO_OK;
+	stretto_error("channel %d: watching a descriptor: %s; see fs.epoll.max_user_watches",
+		      channel->index, strerror(errno));
+	return STRETTO_SYSTEM;
+}
+
+static void unwatch(void *context, int fd)
+{
+	struct stretto_channel *channel = context;
+
+	epoll_ctl(channel->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* Whether a transport is in STRETTO_TRANSPORTS; all are where that is empty. */
+static bool listed(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (*list == '\0')
+		return true;
+	for (;; list++) {
+		size_t word = strcspn(list, ",");
+
+		if (word == length && strncmp(list, name, length) == 0)
+			return true;
+		list += word;
+		if (*list == '\0')
+			return false;
+	}
+}
+
+static stretto_status open_device(struct stretto_channel *channel,
+				  const struct stretto_transport *transport)
+{
+	const struct stretto_config *config = &channel->world->config;
+	bool pace = config->pace.bytes_per_second > 0 || config->pace.latency_seconds > 0;
+	struct stretto_device *device;
+	stretto_status status = transport->open(&channel->env, &device);
+
+	if (status != STRETTO_OK)
+		return status;
+	if (pace && transport != &stretto_transport_self) {
+		struct stretto_device *paced;
+
+		status = stretto_paced_open(&config->pace, device, &paced);
+		if (status != STRETTO_OK) {
+			transport->close(device);
+			return status;
+		}
+		device = paced;
+	}
+	channel->devices[channel->device_count++] = device;
+	return STRETTO_OK;
+}
+
+static stretto_status open_devices(struct stretto_channel *channel)
+{
+	const struct stretto_config *config = &channel->world->config;
+	char why[200];
+
+	for (size_t i = 0; stretto_transports[i]; i++) {
+		const struct stretto_transport *transport = stretto_transports[i];
+		stretto_status status;
+
+		if (!listed(config->transports, transport->name))
+			continue;
+		if (!transport->probe(config, why, sizeof why)) {
+			stretto_info("transport %s is not used: %s", transport->name, why);
+			continue;
+		}
+		status = open_device(channel, transport);
+		if (status != STRETTO_OK)
+			return status;
+	}
+	if (channel->device_count > 0)
+		return STRETTO_OK;
+	stretto_error("STRETTO_TRANSPORTS='%s' leaves no usable transport; stretto-info lists them",
+		      config->transports);
+	return STRETTO_INVALID;
+}
+
+static void set_env(struct stretto_channel *channel)
+{
+	channel->env = (struct stretto_device_env){
+		.config = &channel->world->config,
+		.rank = channel->world->rank,
+		.size = channel->world->size,
+		.channel = channel->index,
+		.wake_fd = channel->env.wake_fd,
+		.context = channel,
+		.check = stretto_channel_check,
+		.notice = stretto_channel_notice,
+		.failed = stretto_channel_failed,
+		.watch = watch,
+		.unwatch = unwatch,
+	};
+}
+
+stretto_status stretto_channel_open(struct stretto_world *world, int index,
+				    struct stretto_channel **out)
+{
+	struct stretto_channel *channel = aligned_alloc(64, (sizeof *channel + 63) / 64 * 64);
+	stretto_status status = STRETTO_NO_MEMORY;
+
+	if (!channel)
+		return status;
+	memset(channel, 0, sizeof *channel);
+	channel->world = world;
+	channel->index = index;
+	stretto_list_init(&channel->active);
+	stretto_list_init(&channel->submitted);
+	pthread_mutex_init(&channel->baton, NULL);
+	pthread_mutex_init(&channel->submit_lock, NULL);
+	channel->epoll = epoll_create1(EPOLL_CLOEXEC);
+	channel->env.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	set_env(channel);
+	channel->endpoints = calloc((size_t)world->size, sizeof(struct stretto_endpoint *));
+	if (channel->epoll < 0 || channel->env.wake_fd < 0)
+		stretto_error("channel %d: %s; see RLIMIT_NOFILE (ulimit -n)", index,
+			      strerror(errno));
+	else if (channel->endpoints)
+		status = watch(channel, channel->env.wake_fd);
+	if (status == STRETTO_OK)
+		status = open_devices(channel);
+	if (status != STRETTO_OK) {
+		stretto_channel_close(channel);
+		return status;
+	}
+	*out = channel;
+	return STRETTO_OK;
+}
+
+void stretto_channel_close(struct stretto_channel *channel)
+{
+	if (!channel)
+		return;
+	for (int peer = 0; channel->endpoints && peer < channel->world->size; peer++)
+		if (channel->endpoints[peer])
+			channel->endpoints[peer]->transport->disconnect(channel->endpoints[peer]);
+	while (channel->device_count > 0) {
+		struct stretto_device *device = channel->devices[--channel->device_count];
+
+		device->transport->close(device);
+	}
+	free(channel->endpoints);
+	if (channel->env.wake_fd >= 0)
+		close(channel->env.wake_fd);
+	if (channel->epoll >= 0)
+		close(channel->epoll);
+	pthread_mutex_destroy(&channel->submit_lock);
+	pthread_mutex_destroy(&channel->baton);
+	free(channel);
+}
+
+static const char *name_of(const struct stretto_device *device)
+{
+	return device->transport->name;
+}
+
+stretto_status stretto_channel_endpoint(struct stretto_channel *channel, int peer,
+					struct stretto_endpoint **endpoint)
+{
+	*endpoint = channel->endpoints[peer];
+	if (*endpoint)
+		return STRETTO_OK;
+	for (int i = 0; i < channel->device_count; i++) {
+		struct stretto_device *device = channel->devices[i];
+		struct stretto_peer_address address =
+			stretto_world_address(channel->world, peer, channel->index, i);
+		stretto_status status;
+
+		if (!device->transport->reaches(device, peer, address.blob, address.bytes))
+			continue;
+		status = device->transport->connect(device, peer, address.blob, address.bytes,
+						    endpoint);
+		if (status != STRETTO_OK)
+			return status;
+		channel->endpoints[peer] = *endpoint;
+		stretto_debug("channel %d: rank %d by %s", channel->index, peer, name_of(device));
+		return STRETTO_OK;
+	}
+	stretto_error("no transport reaches rank %d: it is on another node, or STRETTO_TRANSPORTS "
+		      "leaves the one out that could",
+		      peer);
+	return STRETTO_UNSUPPORTED;
+}
+
+void stretto_channel_kick(struct stretto_channel *channel)
+{
+	static const uint64_t one = 1;
+
+	/* seq_cst after what the caller published; partner is stretto_channel_doze() */
+	if (atomic_load(&channel->dozing) && write(channel->env.wake_fd, &one, sizeof one) < 0)
+		return; /* the counter is full: it is readable */
+	/* seq_cst, likewise; partners are park() in progress.c and leave() */
+	if (atomic_load(&channel->waiters) == 0 && atomic_exchange(&channel->parked, 0) == 1)
+		stretto_futex_wake(&channel->parked);
+}
+
+void stretto_channel_submit(struct stretto_channel *channel, struct stretto_work *work)
+{
+	work->channel = channel;
+	stretto_list_init(&work->link);
+	stretto_list_init(&work->queue);
+	pthread_mutex_lock(&channel->submit_lock);
+	stretto_list_append(&channel->submitted, &work->queue);
+	pthread_mutex_unlock(&channel->submit_lock);
+	/* seq_cst both: partner of the looks before a thread parks or dozes */
+	atomic_fetch_add(&channel->in_flight, 1);
+	atomic_fetch_add(&channel->submissions, 1);
+	stretto_channel_kick(channel);
+}
+
+static void publish(struct stretto_channel *channel, const struct stretto_work *work)
+{
+	struct stretto_peer_state state = {work->comm->id, work->sequence};
+
+	for (int i = 0; i < channel->device_count; i++) {
+		struct stretto_device *device = channel->devices[i];
+
+		if (device->transport->publish)
+			device->transport->publish(device, &state);
+	}
+}
+
+static size_t take_submissions(struct stretto_channel *channel)
+{
+	size_t count = 0;
+
+	/* seq_cst: partner is stretto_channel_submit() */
+	if (atomic_load(&channel->submissions) == 0)
+		return 0;
+	pthread_mutex_lock(&channel->submit_lock);
+	STRETTO_LIST_FOR_SAFE (it, &channel->submitted) {
+		struct stretto_work *work = stretto_container_of(it, struct stretto_work, queue);
+
+		stretto_list_remove(it);
+		stretto_list_append(&channel->active, &work->link);
+		work->ready = true;
+		publish(channel, work);
+		count++;
+	}
+	pthread_mutex_unlock(&channel->submit_lock);
+	atomic_fetch_sub(&channel->submissions, (unsigned)count);
+	STRETTO_LIST_FOR (it, &channel->active)
+		stretto_channel_check_early(channel,
+					    stretto_container_of(it, struct stretto_work, link));
+	return count;
+}
+
+static size_t advance(struct stretto_channel *channel)
+{
+	size_t count = 0;
+
+	STRETTO_LIST_FOR_SAFE (it, &channel->active) {
+		struct stretto_work *work = stretto_container_of(it, struct stretto_work, link);
+
+		if (work->ready)
+			count += work->ops->advance(work);
+	}
+	return count;
+}
+
+static void look_at_descriptors(struct stretto_channel *channel)
+{
+	for (int i = 0; i < channel->device_count; i++)
+		if (channel->devices[i]->transport->events)
+			channel->devices[i]->transport->events(channel->devices[i]);
+}
+
+static void look_at_timers(struct stretto_channel *channel)
+{
+	uint64_t now = stretto_now();
+
+	if (now >= channel->next_timers) {
+		channel->next_timers = now + TIMERS_NS;
+		stretto_channel_deadlines(channel, now);
+	}
+	if (now >= channel->next_events) {
+		channel->next_events = now + EVENTS_NS;
+		look_at_descriptors(channel);
+	}
+}
+
+size_t stretto_channel_turn(struct stretto_channel *channel)
+{
+	size_t count = take_submissions(channel);
+
+	for (int i = 0; i < channel->device_count; i++)
+		count += channel->devices[i]->transport->poll(channel->devices[i]);
+	count += advance(channel);
+	look_at_timers(channel);
+	/* relaxed: set before the kick that made us look; partner is stretto_comm_break() */
+	if (atomic_load_explicit(&channel->broken, memory_order_relaxed))
+		count += stretto_channel_faults(channel);
+	return count;
+}
+
+void stretto_work_finish(struct stretto_work *work, stretto_status status)
+{
+	struct stretto_channel *channel = work->channel;
+
+	stretto_list_remove(&work->link);
+	atomic_fetch_sub(&channel->in_flight, 1);
+	work->ops->finished(work, status);
+	/* A waiter that found the baton taken sleeps on turnover. */
+	atomic_fetch_add(&channel->turnover, 1);
+	if (atomic_load(&channel->waiters) > 0)
+		stretto_futex_wake(&channel->turnover);
+}
+
+/* Earliest time at which something is to be done without an event. */
+static uint64_t next_deadline(const struct stretto_channel *channel)
+{
+	uint64_t next = STRETTO_NEVER;
+
+	STRETTO_LIST_FOR (it, &channel->active) {
+		uint64_t deadline = stretto_container_of(it, struct stretto_work, link)->deadline;
+
+		if (deadline < next)
+			next = deadline;
+	}
+	return next;
+}
+
+static uint64_t arm(struct stretto_channel *channel)
+{
+	uint64_t next = next_deadline(channel);
+
+	for (int i = 0; i < channel->device_count; i++) {
+		uint64_t wish = channel->devices[i]->transport->arm(channel->devices[i]);
+
+		if (wish < next)
+			next = wish;
+	}
+	return next;
+}
+
+static void disarm(struct stretto_channel *channel)
+{
+	for (int i = 0; i < channel->device_count; i++)
+		if (channel->devices[i]->transport->disarm)
+			channel->devices[i]->transport->disarm(channel->devices[i]);
+}
+
+/* Sleeps until a descriptor is readable or `until`; returns the number of events. */
+static int sleep_until(struct stretto_channel *channel, uint64_t until, struct epoll_event *events,
+		       int capacity)
+{
+	struct timespec timeout = {0, 0};
+	uint64_t now = stretto_now();
+	int count;
+
+	if (until == STRETTO_NEVER)
+		return epoll_wait(channel->epoll, events, capacity, -1);
+	if (until > now) {
+		timeout.tv_sec = (time_t)((until - now) / 1000000000u);
+		timeout.tv_nsec = (long)((until - now) % 1000000000u);
+	}
+	count = epoll_pwait2(channel->epoll, events, capacity, &timeout, NULL);
+	if (count < 0 && errno == ENOSYS) /* Linux before 5.11: whole milliseconds */
+		count = epoll_wait(channel->epoll, events, capacity,
+				   until > now ? (int)((until - now) / 1000000u % 1000000u) + 1
+					       : 0);
+	return count;
+}
+
+static void handle_events(struct stretto_channel *channel, const struct epoll_event *events,
+			  int count)
+{
+	bool others = false;
+	uint64_t value;
+
+	for (int i = 0; i < count; i++) {
+		if (events[i].data.fd != channel->env.wake_fd)
+			others = true;
+		else if (read(channel->env.wake_fd, &value, sizeof value) < 0)
+			continue; /* another thread was quicker */
+	}
+	if (others)
+		look_at_descriptors(channel);
+}
+
+bool stretto_channel_doze(struct stretto_channel *channel)
+{
+	struct epoll_event events[8];
+	uint64_t until;
+	int count = 0;
+	bool held = true;
+
+	/* seq_cst, before the last look; partner is stretto_channel_kick() */
+	atomic_fetch_add(&channel->dozing, 1);
+	until = arm(channel);
+	if (stretto_channel_turn(channel) == 0 && !atomic_load(&channel->stop)) {
+		stretto_channel_leave_baton(channel);
+		count = sleep_until(channel, until, events, 8);
+		held = pthread_mutex_trylock(&channel->baton) == 0;
+	}
+	atomic_fetch_sub(&channel->dozing, 1);
+	if (!held)
+		return false; /* who drives now looks at the descriptors too */
+	disarm(channel);
+	handle_events(channel, events, count);
+	return true;
+}
+
+void stretto_channel_leave_baton(struct stretto_channel *channel)
+{
+	pthread_mutex_unlock(&channel->baton);
+	/* seq_cst: partner is the loop in stretto_channel_wait() */
+	atomic_fetch_add(&channel->turnover, 1);
+	if (atomic_load(&channel->waiters) > 0)
+		stretto_futex_wake(&channel->turnover);
+}
+
+/* How long a polling loop has found nothing. */
+struct stretto_idle {
+	unsigned rounds;
+	uint64_t since; /* stretto_now() of the first round */
+};
+
+/* Rests for a moment; false: it has polled for the budget (ns), doze. */
+static bool rest(const struct stretto_channel *channel, struct stretto_idle *idle, uint64_t budget)
+{
+	if (budget == 0)
+		return false;
+	if (idle->rounds++ == 0)
+		idle->since = stretto_now();
+	else if (stretto_now() - idle->since > budget)
+		return false;
+	/* Two threads that poll on one core must not cost each other whole scheduler ticks. */
+	if (channel->crowded || idle->rounds % 64 == 0)
+		sched_yield();
+	else
+		stretto_pause();
+	return true;
+}
+
+void stretto_channel_enter(struct stretto_channel *channel)
+{
+	/* seq_cst: partners are the looks at waiters before a thread sleeps */
+	atomic_fetch_add(&channel->waiters, 1);
+}
+
+static void leave(struct stretto_channel *channel)
+{
+	/* seq_cst: either we see the work in flight, or who submits it sees no waiter */
+	if (atomic_fetch_sub(&channel->waiters, 1) == 1 && atomic_load(&channel->in_flight) > 0)
+		stretto_channel_kick(channel);
+}
+
+/* Lets a thread in that waits in stretto_channel_take_baton(). Baton. */
+static void make_way(struct stretto_channel *channel)
+{
+	/* relaxed: a hint; partner is stretto_channel_take_baton() */
+	if (atomic_load_explicit(&channel->wanted, memory_order_relaxed) == 0)
+		return;
+	pthread_mutex_unlock(&channel->baton);
+	sched_yield();
+	pthread_mutex_lock(&channel->baton);
+}
+
+void stretto_channel_take_baton(struct stretto_channel *channel)
+{
+	atomic_fetch_add_explicit(&channel->wanted, 1, memory_order_relaxed);
+	pthread_mutex_lock(&channel->baton);
+	atomic_fetch_sub_explicit(&channel->wanted, 1, memory_order_relaxed);
+}
+
+/*
+ * Drives the channel while `go_on` says so. Called with the baton; returns whether it is still held
+ * (the sleeper may lose it to another thread).
+ */
+bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
+			   bool (*go_on)(struct stretto_channel *channel, const void *context),
+			   const void *context)
+{
+	struct stretto_idle idle = {0, 0};
+
+	while (go_on(channel, context)) {
+		make_way(channel);
+		if (stretto_channel_turn(channel) > 0) {
+			idle.rounds = 0;
+		} else if (!rest(channel, &idle, budget)) {
+			if (!stretto_channel_doze(channel))
+				return false;
+			idle.rounds = 0;
+		}
+	}
+	return true;
+}
+
+static bool not_done(struct stretto_channel *channel, const void *context)
+{
+	const atomic_uint *done = context;
+
+	(void)channel;
+	/* acquire: the results; partner is the release store of who finishes the operation */
+	return atomic_load_explicit(done, memory_order_acquire) == 0;
+}
+
+/* Tries for the baton for a moment: its holder leaves it after its turn. */
+static bool try_baton(struct stretto_channel *channel, const atomic_uint *done)
+{
+	for (int tries = 0; tries < 100; tries++) {
+		if (pthread_mutex_trylock(&channel->baton) == 0)
+			return true;
+		if (atomic_load_explicit(done, memory_order_acquire))
+			return false;
+		if (channel->crowded)
+			sched_yield();
+		else
+			stretto_pause();
+	}
+	return false;
+}
+
+void stretto_channel_wait(struct stretto_channel *channel, const atomic_uint *done)
+{
+	while (atomic_load_explicit(done, memory_order_acquire) == 0) {
+		/* seq_cst: read before the try, changed after the baton is left */
+		unsigned seen = atomic_load(&channel->turnover);
+
+		if (try_baton(channel, done)) {
+			if (stretto_channel_drive(channel, channel->spin_wait, not_done, done))
+				stretto_channel_leave_baton(channel);
+		} else if (atomic_load_explicit(done, memory_order_acquire) == 0) {
+			stretto_futex_wait(&channel->turnover, seen);
+		}
+	}
+	leave(channel);
+}
+
+stretto_status stretto_channels_add_region(struct stretto_world *world,
+					   struct stretto_region *region)
+{
+	stretto_status status = STRETTO_OK;
+
+	for (size_t c = 0; c < world->config.channels; c++) {
+		struct stretto_channel *channel = world->channels[c];
+
+		stretto_channel_take_baton(channel);
+		for (int i = 0; i < channel->device_count && status == STRETTO_OK; i++) {
+			struct stretto_device *device = channel->devices[i];
+
+			if (device->transport->add_region)
+				status = device->transport->add_region(device, region);
+		}
+		stretto_channel_leave_baton(channel);
+	}
+	return status;
+}
+
+void stretto_channels_drop_region(struct stretto_world *world, struct stretto_region *region)
+{
+	for (size_t c = 0; c < world->config.channels; c++) {
+		struct stretto_channel *channel = world->channels[c];
+
+		stretto_channel_take_baton(channel);
+		for (int i = 0; i < channel->device_count; i++) {
+			struct stretto_device *device = channel->devices[i];
+
+			if (device->transport->drop_region)
+				device->transport->drop_region(device, region);
+		}
+		stretto_channel_leave_baton(channel);
+	}
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * channel.h: one lane through the machine, and who drives it.
+ *
+ * A channel has its own devices and endpoints and a list of the work (parts of operations) that is
+ * under way on it. All of that is touched only by the holder of the channel's *baton*, a mutex: the
+ * progress thread (progress.h), or a thread that waits for an operation and drives the channel
+ * itself.
+ *
+ *   stretto_channel_submit()   any thread: hands work over, wakes who must be woken
+ *   stretto_channel_wait()     any thread: takes the baton, or sleeps while another drives
+ *   stretto_channel_turn()     baton: one bounded pass over all there is to do
+ *
+ * Who sleeps where: who drives sleeps in epoll (stretto_channel_doze) after arming every device,
+ * and leaves the baton meanwhile; an unused progress thread, and a waiter who finds the baton
+ * taken, sleep on a futex.
+ */
+#ifndef STRETTO_RUNTIME_CHANNEL_H
+#define STRETTO_RUNTIME_CHANNEL_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "runtime/list.h"
+#include "runtime/transport.h"
+
+struct stretto_comm;
+struct stretto_world;
+struct stretto_work;
+
+enum { STRETTO_DEVICES_MAX = 8, STRETTO_EARLY = 32 };
+
+/* A first message of an operation that this rank has not entered yet. */
+struct stretto_early {
+	uint32_t comm; /* id; sequence 0: no entry */
+	uint32_t sequence;
+	int peer; /* world rank */
+	struct stretto_signature signature;
+};
+
+/* What the owner of work implements; called with the baton. */
+struct stretto_work_ops {
+	/* Goes on as far as possible; returns how much it did. Ends by stretto_work_finish(). */
+	size_t (*advance)(struct stretto_work *work);
+	/* Ends it with an error: nothing of it is posted or touched afterwards; then finishes. */
+	void (*fail)(struct stretto_work *work, stretto_status status);
+	/* One line on what the operation is, from its signature, for messages. */
+	const char *(*describe)(const struct stretto_signature *signature, char *buf, size_t size);
+	/* Called last; the work may be reused or freed by its owner once this was called. */
+	void (*finished)(struct stretto_work *work, stretto_status status);
+};
+
+/* Part of an operation on one channel. Embedded in the owner's struct. */
+struct stretto_work {
+	struct stretto_list link;  /* in the channel's active list */
+	struct stretto_list queue; /* in the channel's submitted list */
+	const struct stretto_work_ops *ops;
+	struct stretto_comm *comm;
+	struct stretto_channel *channel;
+	uint32_t sequence; /* of the operation */
+	struct stretto_signature signature;
+	uint64_t deadline; /* stretto_now() time, STRETTO_NEVER for none */
+	bool ready;        /* something happened: advance() is due */
+};
+
+struct stretto_channel {
+	struct stretto_world *world;
+	int index;
+	struct stretto_device_env env;
+	pthread_mutex_t baton;
+	/* Under the baton: */
+	struct stretto_device *devices[STRETTO_DEVICES_MAX]; /* owned */
+	int device_count;
+	struct stretto_endpoint **endpoints;       /* by world rank, NULL until used; owned */
+	struct stretto_list active;                /* struct stretto_work */
+	struct stretto_early early[STRETTO_EARLY]; /* the last ones, a ring */
+	unsigned early_next;                       /* */
+	uint64_t next_timers;                      /* when deadlines are looked at again */
+	uint64_t next_events;                      /* when descriptors are looked at again */
+	int epoll;                                 /* everything that is watched, and env.wake_fd */
+	/* Any thread: */
+	alignas(64) pthread_mutex_t submit_lock;
+	struct stretto_list submitted; /* struct stretto_work, under submit_lock */
+	atomic_uint submissions;       /* not yet taken over */
+	atomic_uint waiters;           /* threads in stretto_channel_wait() */
+	atomic_uint in_flight;         /* works submitted and not finished */
+	atomic_uint turnover;          /* futex: changes when work finishes or the baton is left */
+	atomic_uint wanted;            /* threads in stretto_channel_take_baton() */
+	atomic_uint dozing;            /* threads in, or on the way into, epoll */
+	atomic_bool stop;              /* the progress thread shall end */
+	atomic_bool broken;            /* a communicator broke: look at all work */
+	atomic_uint parked;            /* futex: 1 while the progress thread is parked */
+	uint64_t spin_wait;            /* ns that a waiter polls before it dozes */
+	uint64_t spin_progress;        /* ns that the progress thread polls before it dozes */
+	bool crowded;                  /* more threads than cores: polling yields every time */
+	pthread_t thread;
+	bool started; /* thread exists */
+};
+
+/* Opens the devices of a channel. Its thread is started by stretto_progress_start(). */
+stretto_status stretto_channel_open(struct stretto_world *world, int index,
+				    struct stretto_channel **channel);
+/* Closes it; the thread has ended, no work is left. NULL does nothing. */
+void stretto_channel_close(struct stretto_channel *channel);
+
+/* The endpoint to a world rank, made when first asked for. Baton. */
+stretto_status stretto_channel_endpoint(struct stretto_channel *channel, int peer,
+					struct stretto_endpoint **endpoint);
+
+/* Hands work over; the progress thread goes on with it. Any thread. */
+void stretto_channel_submit(struct stretto_channel *channel, struct stretto_work *work);
+
+/*
+ * A thread that is about to wait enters first: from then on the progress thread keeps away, and
+ * work that is submitted wakes nobody. stretto_channel_wait() drives the channel, or sleeps while
+ * another thread does, until *done is not 0 (set by work that finished), and leaves. Any thread.
+ */
+void stretto_channel_enter(struct stretto_channel *channel);
+void stretto_channel_wait(struct stretto_channel *channel, const atomic_uint *done);
+
+/* One bounded pass; returns how much was done. Baton. */
+size_t stretto_channel_turn(struct stretto_channel *channel);
+
+/*
+ * Sleeps, without the baton, until something may have happened. true: the baton is held again;
+ * false: another thread took it meanwhile. Baton.
+ */
+bool stretto_channel_doze(struct stretto_channel *channel);
+
+/* Takes the baton for a moment, to change something from outside; any thread. */
+void stretto_channel_take_baton(struct stretto_channel *channel);
+
+/* Leaves the baton and wakes a waiter that wants it. */
+void stretto_channel_leave_baton(struct stretto_channel *channel);
+
+/*
+ * Drives the channel while go_on() says so, polling for `budget` ns before it dozes. Returns
+ * whether the baton is still held. Baton.
+ */
+bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
+			   bool (*go_on)(struct stretto_channel *channel, const void *context),
+			   const void *context);
+
+/* Wakes whoever must look at the channel's state. Any thread. */
+void stretto_channel_kick(struct stretto_channel *channel);
+
+/* Marks that work can go on, from a completion. Baton. */
+static inline void stretto_work_ready(struct stretto_work *work)
+{
+	work->ready = true;
+}
+
+/* Ends work: takes it off the channel and calls finished(). Baton. */
+void stretto_work_finish(struct stretto_work *work, stretto_status status);
+
+/* channel_faults.c: the transports' upcalls, and what a turn does about faults. */
+bool stretto_channel_check(void *channel, int peer, const struct stretto_key *key,
+			   const struct stretto_signature *signature);
+void stretto_channel_notice(void *channel, int peer, const struct stretto_notice *notice);
+void stretto_channel_failed(void *channel, int peer, const char *why);
+/* Compares work that starts with what came early. Baton. */
+void stretto_channel_check_early(struct stretto_channel *channel, const struct stretto_work *work);
+/* Ends the work of broken communicators and tells their ranks. Returns how much. Baton. */
+size_t stretto_channel_faults(struct stretto_channel *channel);
+/* Breaks the communicators of work whose deadline has passed. Baton. */
+void stretto_channel_deadlines(struct stretto_channel *channel, uint64_t now);
+
+/* Tells all devices of all channels of a region. */
+stretto_status stretto_channels_add_region(struct stretto_world *world,
+					   struct stretto_region *region);
+void stretto_channels_drop_region(struct stretto_world *world, struct stretto_region *region);
+
+#endif

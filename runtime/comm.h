@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm.h: a communicator, and the world that all of them live in.
+ *
+ * The world (struct stretto_world) is what stretto_init() makes: configuration, channels, memory,
+ * the peers' addresses, and the list of communicators. A communicator is a group of world ranks
+ * with an id. Ids are given so that any two ranks have at most one communicator with an id in
+ * common.
+ *
+ * A communicator breaks once, with the first status and message that anyone found; from then on
+ * every operation on it ends with that status.
+ *
+ * Threads: `status` may be read by any; the list and `error` are under world.lock; `next_sequence`
+ * belongs to the application's thread that calls collectives.
+ */
+#ifndef STRETTO_RUNTIME_COMM_H
+#define STRETTO_RUNTIME_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/channel.h"
+#include "runtime/config.h"
+#include "runtime/list.h"
+#include "runtime/memory.h"
+
+struct stretto_comm {
+	struct stretto_list link; /* in world.comms */
+	struct stretto_world *world;
+	uint32_t id;
+	int rank;
+	int size;
+	int *ranks;                   /* world ranks, by rank in the communicator; owned */
+	uint32_t next_sequence;       /* of the next operation; the first is 1 */
+	_Atomic int status;           /* enum stretto_status; set once, after error was written */
+	char error[640];              /* why it is broken */
+	struct stretto_notice notice; /* what the other ranks are told about that */
+	atomic_uint told;             /* channels that have told their peers; a bit per channel */
+	void *extension;              /* the collectives' state */
+	void (*extension_free)(void *extension);
+};
+
+/* What one peer's address blob holds, as found in world.addresses. */
+struct stretto_peer_address {
+	const void *blob;
+	size_t bytes;
+};
+
+struct stretto_world {
+	struct stretto_config config;
+	struct stretto_bootstrap *bootstrap;
+	int rank;
+	int size;
+	int local_size;    /* ranks of this node, this one included; 0 before it is known */
+	int progress_core; /* pinned to; -1 for none */
+	struct stretto_memory memory;
+	struct stretto_channel **channels; /* config.channels of them; owned */
+	char *addresses;                   /* all ranks' blobs, address_bytes each; owned */
+	size_t address_bytes;
+	pthread_mutex_t lock;
+	struct stretto_list comms;
+	atomic_bool closing; /* finalize has begun: peers may leave */
+	uint32_t next_comm;  /* id */
+	_Atomic int broken;  /* number of communicators that broke so far */
+};
+
+/* The address that `peer` published for a device of a channel; bytes 0 if it has none. */
+struct stretto_peer_address stretto_world_address(const struct stretto_world *world, int peer,
+						  int channel, int device);
+
+/* The rank in `comm` of a world rank, or -1. */
+int stretto_comm_rank_of(const struct stretto_comm *comm, int world_rank);
+
+/* The communicator's status: STRETTO_OK, or what broke it. Any thread. */
+static inline stretto_status stretto_comm_state(const struct stretto_comm *comm)
+{
+	/* acquire: error and notice are written before; partner is stretto_comm_break() */
+	return (stretto_status)atomic_load_explicit(&comm->status, memory_order_acquire);
+}
+
+/*
+ * Breaks a communicator, if it is not broken already, and logs why at error level. The channels
+ * notice at their next turn (all are kicked), end its operations and tell the peers. Any thread.
+ * `notice` says what peers are told; comm and status are filled in.
+ */
+void stretto_comm_break(struct stretto_comm *comm, stretto_status status,
+			const struct stretto_notice *notice, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* The same for all communicators that have a world rank; logs nothing. */
+void stretto_world_break(struct stretto_world *world, int world_rank, stretto_status status,
+			 const char *error);
+
+/*
+ * The communicator with that id, or NULL. The caller holds a baton of the world, which keeps the
+ * communicator alive.
+ */
+struct stretto_comm *stretto_world_find(struct stretto_world *world, uint32_t id);
+
+/*
+ * Makes a communicator of the given world ranks (copied) with an id. Local. For
+ * stretto_comm_split(), which is a collective and lives above.
+ */
+stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, int size, int rank,
+				 uint32_t id, struct stretto_comm **comm);
+
+#endif

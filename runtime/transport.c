@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* transport.c: the list of transports. */
+#include "runtime/transport.h"
+
+const struct stretto_transport *const stretto_transports[] = {
+	&stretto_transport_self,
+	&stretto_transport_shm,
+	NULL,
+};

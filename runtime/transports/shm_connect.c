@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm_connect.c: connections of the shared memory transport.
+ *
+ * The lower rank of a pair connects to the abstract socket of the higher one and sends its hello
+ * with three descriptors: its page, its eventfd, and the memory of the pair. The higher rank, once
+ * it needs the connection too, answers with its hello, page and eventfd. Until then the hello waits
+ * as a visitor. The socket stays open: regions travel on it, and its end is how a peer's death
+ * shows.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/log.h"
+#include "runtime/transports/shm.h"
+
+enum { MAX_FDS = 3 };
+
+static socklen_t socket_name(struct sockaddr_un *name, const uint8_t *id)
+{
+	static const char prefix[] = "stretto-";
+	size_t at = 1; /* the leading NUL makes it abstract */
+
+	memset(name, 0, sizeof *name);
+	name->sun_family = AF_UNIX;
+	memcpy(name->sun_path + at, prefix, sizeof prefix - 1);
+	at += sizeof prefix - 1;
+	for (int i = 0; i < 16; i++, at += 2)
+		snprintf(name->sun_path + at, 3, "%02x", id[i]);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + at);
+}
+
+stretto_status shm_listen(struct shm_device *device)
+{
+	const struct stretto_device_env *env = device->base.env;
+	struct sockaddr_un name;
+	socklen_t length = socket_name(&name, device->address.name);
+
+	device->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (device->listener < 0 || bind(device->listener, (struct sockaddr *)&name, length) != 0 ||
+	    listen(device->listener, 256) != 0) {
+		stretto_error("shm: listening for the other ranks of the node: %s",
+			      strerror(errno));
+		return STRETTO_SYSTEM;
+	}
+	return env->watch(env->context, device->listener);
+}
+
+/* Sends one message with descriptors. STRETTO_AGAIN if the socket is full. */
+static stretto_status send_with_fds(int fd, const void *message, size_t bytes, const int *fds,
+				    size_t fd_count)
+{
+	struct iovec part = {(void *)(uintptr_t)message, bytes};
+	union {
+		char buffer[CMSG_SPACE(MAX_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+	struct cmsghdr *head;
+
+	memset(&control, 0, sizeof control);
+	header.msg_control = control.buffer;
+	header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+	head = CMSG_FIRSTHDR(&header);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+	memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
+	if (sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		return STRETTO_OK;
+	if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
+		return STRETTO_AGAIN;
+	return errno == EPIPE || errno == ECONNRESET ? STRETTO_PEER_FAILED : STRETTO_SYSTEM;
+}
+
+static void close_fds(int *fds)
+{
+	for (int i = 0; i < MAX_FDS; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
+/*
+ * Receives one message and its descriptors (-1 where there is none). Returns its bytes, 0 for the
+ * end of the connection, -1 for none now. A message of another size than `bytes` counts as the end.
+ */
+static ssize_t receive_with_fds(int fd, void *message, size_t bytes, int *fds)
+{
+	struct iovec part = {message, bytes};
+	union {
+		char buffer[CMSG_SPACE(MAX_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct msghdr header = {.msg_iov = &part,
+				.msg_iovlen = 1,
+				.msg_control = control.buffer,
+				.msg_controllen = sizeof control.buffer};
+	ssize_t got = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	for (int i = 0; i < MAX_FDS; i++)
+		fds[i] = -1;
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR ? -1 : 0;
+	for (struct cmsghdr *head = CMSG_FIRSTHDR(&header); head; head = CMSG_NXTHDR(&header, head))
+		if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+		    head->cmsg_len <= CMSG_LEN(MAX_FDS * sizeof(int)))
+			memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
+	if ((size_t)got == bytes && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+		return got;
+	close_fds(fds);
+	return 0;
+}
+
+void shm_fail(struct shm_endpoint *endpoint, const char *why)
+{
+	const struct stretto_device_env *env = endpoint->base.device->env;
+	struct shm_device *device = shm_device_of(endpoint->base.device);
+
+	if (endpoint->state == SHM_FAILED)
+		return;
+	if (endpoint->state == SHM_CONNECTING)
+		device->connecting--;
+	endpoint->state = SHM_FAILED;
+	if (endpoint->socket >= 0) {
+		env->unwatch(env->context, endpoint->socket);
+		close(endpoint->socket);
+		endpoint->socket = -1;
+	}
+	env->failed(env->context, endpoint->base.peer, why);
+}
+
+/* Maps `bytes` of a descriptor that the peer sent, which must be that large. NULL on failure. */
+static void *map_peer(int fd, size_t bytes, int protection)
+{
+	struct stat info;
+	void *base;
+
+	if (fd < 0 || fstat(fd, &info) != 0 || (uint64_t)info.st_size < bytes)
+		return NULL;
+	base = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+	return base == MAP_FAILED ? NULL : base;
+}
+
+static void make_hello(const struct shm_device *device, const struct shm_address *to,
+		       struct shm_hello *hello)
+{
+	memset(hello, 0, sizeof *hello);
+	hello->magic = SHM_MAGIC;
+	hello->version = SHM_VERSION;
+	memcpy(hello->secret, to->secret, sizeof hello->secret);
+	hello->rank = device->base.env->rank;
+	hello->channel = device->base.env->channel;
+	hello->nonce_address = (uintptr_t)&device->nonce;
+	hello->nonce = device->nonce;
+}
+
+/* Compares without an early end, so that the time tells nothing of the secret. */
+static bool same_secret(const uint8_t *a, const uint8_t *b)
+{
+	unsigned difference = 0;
+
+	for (int i = 0; i < 16; i++)
+		difference |= (unsigned)(a[i] ^ b[i]);
+	return difference == 0;
+}
+
+/* NULL if the hello is good, else what is wrong with it. */
+static const char *hello_fault(const struct shm_device *device, const struct shm_hello *hello)
+{
+	const struct stretto_device_env *env = device->base.env;
+
+	if (hello->magic != SHM_MAGIC || !same_secret(hello->secret, device->address.secret))
+		return "not of this job";
+	if (hello->version != SHM_VERSION)
+		return "another version of the library";
+	if (hello->rank < 0 || hello->rank >= env->size || hello->rank == env->rank ||
+	    hello->channel != env->channel)
+		return "a rank or channel that does not exist";
+	return NULL;
+}
+
+static bool peer_is_us(int fd, pid_t *pid)
+{
+	struct ucred credentials;
+	socklen_t length = sizeof credentials;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
+		return false;
+	*pid = credentials.pid;
+	return credentials.uid == geteuid();
+}
+
+/* Learns whether we may read the peer's memory, by reading a number that it told us. */
+static bool may_read(const struct shm_device *device, pid_t pid, const struct shm_hello *hello)
+{
+	uint64_t nonce = 0;
+	struct iovec local = {&nonce, sizeof nonce};
+	struct iovec remote = {(void *)(uintptr_t)hello->nonce_address, sizeof nonce};
+
+	return device->base.env->config->shm_cma && pid > 0 &&
+	       process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof nonce &&
+	       nonce == hello->nonce;
+}
+
+/* Takes over what the peer's hello brought; fds[2], the pair, only from the lower rank. */
+static bool take_hello(struct shm_endpoint *endpoint, const struct shm_hello *hello, int *fds)
+{
+	struct shm_device *device = shm_device_of(endpoint->base.device);
+
+	endpoint->peer_page = map_peer(fds[0], sizeof(struct shm_page), PROT_READ | PROT_WRITE);
+	if (!endpoint->peer_page || fds[1] < 0)
+		return false;
+	if (!endpoint->pair)
+		endpoint->pair = map_peer(fds[2], sizeof(struct shm_pair), PROT_READ | PROT_WRITE);
+	if (!endpoint->pair)
+		return false;
+	endpoint->peer_wake = fds[1];
+	fds[1] = -1;
+	close_fds(fds);
+	if (!peer_is_us(endpoint->socket, &endpoint->peer_pid))
+		return false;
+	endpoint->cma = may_read(device, endpoint->peer_pid, hello);
+	if (!endpoint->cma && !device->cma_refused) {
+		device->cma_refused = true;
+		stretto_info("shm: the memory of rank %d cannot be read by process_vm_readv (%s); "
+			     "unregistered memory is copied through slots",
+			     endpoint->base.peer,
+			     device->base.env->config->shm_cma ? "the kernel does not permit it"
+							       : "STRETTO_SHM_CMA is off");
+	}
+	return true;
+}
+
+static void ready(struct shm_endpoint *endpoint)
+{
+	bool lower = endpoint->base.device->env->rank < endpoint->base.peer;
+
+	endpoint->tx = lower ? &endpoint->pair->up : &endpoint->pair->down;
+	endpoint->rx = lower ? &endpoint->pair->down : &endpoint->pair->up;
+	endpoint->state = SHM_READY;
+	shm_device_of(endpoint->base.device)->connecting--;
+	stretto_debug("shm: connected to rank %d%s", endpoint->base.peer,
+		      endpoint->cma ? "" : " without process_vm_readv");
+}
+
+/* The lower rank's part: makes the pair, connects, says hello. STRETTO_AGAIN: later. */
+static stretto_status call(struct shm_endpoint *endpoint)
+{
+	struct shm_device *device = shm_device_of(endpoint->base.device);
+	const struct stretto_device_env *env = device->base.env;
+	struct shm_hello hello;
+	struct sockaddr_un name;
+	socklen_t length = socket_name(&name, endpoint->peer_address.name);
+	stretto_status status = STRETTO_SYSTEM;
+	int pair = memfd_create("stretto-pair", MFD_CLOEXEC);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (pair < 0 || fd < 0 || ftruncate(pair, sizeof(struct shm_pair)) != 0)
+		goto out;
+	if (connect(fd, (struct sockaddr *)&name, length) != 0) {
+		status = errno == EAGAIN ? STRETTO_AGAIN : STRETTO_PEER_FAILED;
+		goto out;
+	}
+	endpoint->pair = map_peer(pair, sizeof(struct shm_pair), PROT_READ | PROT_WRITE);
+	if (!endpoint->pair)
+		goto out;
+	make_hello(device, &endpoint->peer_address, &hello);
+	status = send_with_fds(fd, &hello, sizeof hello,
+			       (int[]){device->page_fd, env->wake_fd, pair}, 3);
+	if (status == STRETTO_OK)
+		status = env->watch(env->context, fd);
+	if (status == STRETTO_OK) {
+		endpoint->socket = fd;
+		fd = -1;
+	} else {
+		munmap(endpoint->pair, sizeof(struct shm_pair));
+		endpoint->pair = NULL;
+	}
+out:
+	if (fd >= 0)
+		close(fd);
+	if (pair >= 0)
+		close(pair);
+	return status;
+}
+
+/* The higher rank's part: answers a visitor. */
+static bool answer(struct shm_endpoint *endpoint, struct shm_visitor *visitor)
+{
+	struct shm_device *device = shm_device_of(endpoint->base.device);
+	struct shm_hello hello;
+
+	endpoint->socket = visitor->socket; /* watched since it was accepted */
+	visitor->socket = -1;
+	make_hello(device, &endpoint->peer_address, &hello);
+	if (!take_hello(endpoint, &visitor->hello, visitor->fds) ||
+	    send_with_fds(endpoint->socket, &hello, sizeof hello,
+			  (int[]){device->page_fd, device->base.env->wake_fd}, 2) != STRETTO_OK)
+		return false;
+	ready(endpoint);
+	return true;
+}
+
+void shm_drop_visitor(struct shm_device *device, struct shm_visitor *visitor)
+{
+	const struct stretto_device_env *env = device->base.env;
+
+	stretto_list_remove(&visitor->link);
+	if (visitor->socket >= 0) {
+		env->unwatch(env->context, visitor->socket);
+		close(visitor->socket);
+	}
+	close_fds(visitor->fds);
+	free(visitor);
+}
+
+static void accept_visitors(struct shm_device *device)
+{
+	const struct stretto_device_env *env = device->base.env;
+	struct shm_visitor *visitor;
+	pid_t pid = 0;
+	int fd;
+
+	while ((fd = accept4(device->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		if (!peer_is_us(fd, &pid)) {
+			stretto_warn("shm: refused a connection from another user (pid %d)", pid);
+			close(fd);
+			continue;
+		}
+		visitor = calloc(1, sizeof *visitor);
+		if (!visitor || env->watch(env->context, fd) != STRETTO_OK) {
+			free(visitor);
+			close(fd);
+			return;
+		}
+		visitor->socket = fd;
+		visitor->rank = -1;
+		for (int i = 0; i < MAX_FDS; i++)
+			visitor->fds[i] = -1;
+		stretto_list_append(&device->visitors, &visitor->link);
+	}
+}
+
+/* Reads the hellos that have come. */
+static void hear_visitors(struct shm_device *device)
+{
+	STRETTO_LIST_FOR_SAFE (it, &device->visitors) {
+		struct shm_visitor *visitor = stretto_container_of(it, struct shm_visitor, link);
+		const char *fault = "it hung up";
+		ssize_t got;
+
+		if (visitor->rank >= 0)
+			continue;
+		got = receive_with_fds(visitor->socket, &visitor->hello, sizeof visitor->hello,
+				       visitor->fds);
+		if (got < 0)
+			continue;
+		if (got > 0)
+			fault = hello_fault(device, &visitor->hello);
+		if (fault) {
+			stretto_warn("shm: refused a connection on this node: %s", fault);
+			shm_drop_visitor(device, visitor);
+			continue;
+		}
+		visitor->rank = visitor->hello.rank;
+		/* It says nothing more before we answer; a death shows when we do. */
+		device->base.env->unwatch(device->base.env->context, visitor->socket);
+	}
+}
+
+/* Gives the endpoint its visitor, if it is there. */
+static void meet(struct shm_endpoint *endpoint)
+{
+	struct shm_device *device = shm_device_of(endpoint->base.device);
+	const struct stretto_device_env *env = device->base.env;
+
+	STRETTO_LIST_FOR_SAFE (it, &device->visitors) {
+		struct shm_visitor *visitor = stretto_container_of(it, struct shm_visitor, link);
+
+		if (visitor->rank != endpoint->base.peer)
+			continue;
+		if (env->watch(env->context, visitor->socket) != STRETTO_OK ||
+		    !answer(endpoint, visitor))
+			shm_fail(endpoint, "it ended while it connected");
+		shm_drop_visitor(device, visitor);
+		return;
+	}
+}
+
+static void read_region(struct shm_endpoint *endpoint, const struct shm_region_message *message,
+			int fd)
+{
+	struct shm_remote_region *grown;
+	char *base;
+
+	if (endpoint->region_count == endpoint->region_capacity) {
+		size_t capacity = endpoint->region_capacity ? 2 * endpoint->region_capacity : 8;
+
+		grown = realloc(endpoint->regions, capacity * sizeof *grown);
+		if (!grown)
+			return; /* process_vm_readv or a stream serve */
+		endpoint->regions = grown;
+		endpoint->region_capacity = capacity;
+	}
+	base = map_peer(fd, message->bytes, PROT_READ);
+	if (!base) {
+		stretto_info("shm: cannot map %llu bytes of rank %d (%s); see vm.max_map_count",
+			     (unsigned long long)message->bytes, endpoint->base.peer,
+			     strerror(errno));
+		return;
+	}
+	endpoint->regions[endpoint->region_count++] = (struct shm_remote_region){
+		.id = message->id,
+		.address = message->address,
+		.bytes = message->bytes,
+		.base = base,
+	};
+}
+
+/* Reads what came on the socket of a ready endpoint: regions, or its end. */
+static void hear_peer(struct shm_endpoint *endpoint)
+{
+	struct shm_region_message message;
+	int fds[MAX_FDS];
+	ssize_t got;
+
+	while ((got = receive_with_fds(endpoint->socket, &message, sizeof message, fds)) > 0) {
+		if (message.magic == SHM_MAGIC)
+			read_region(endpoint, &message, fds[0]);
+		close_fds(fds);
+	}
+	if (got == 0) {
+		shm_receive(endpoint); /* what it sent before it ended counts */
+		shm_fail(endpoint, "its process ended");
+	}
+}
+
+/* Goes on with a connection that is not ready. */
+static void go_on(struct shm_endpoint *endpoint)
+{
+	struct shm_device *device = shm_device_of(endpoint->base.device);
+	stretto_status status = STRETTO_OK;
+	struct shm_hello hello;
+	int fds[MAX_FDS];
+	ssize_t got;
+
+	if (device->base.env->rank > endpoint->base.peer) {
+		meet(endpoint);
+		return;
+	}
+	if (endpoint->socket < 0)
+		status = call(endpoint);
+	if (status == STRETTO_AGAIN) {
+		device->starved = true;
+		return;
+	}
+	if (status != STRETTO_OK) {
+		shm_fail(endpoint, "it cannot be connected to: its process has ended");
+		return;
+	}
+	got = receive_with_fds(endpoint->socket, &hello, sizeof hello, fds);
+	if (got < 0)
+		return;
+	if (got > 0 && !hello_fault(device, &hello) && take_hello(endpoint, &hello, fds))
+		ready(endpoint);
+	else
+		shm_fail(endpoint, "it ended while it connected");
+	close_fds(fds);
+}
+
+void shm_events(struct stretto_device *base)
+{
+	struct shm_device *device = shm_device_of(base);
+
+	accept_visitors(device);
+	hear_visitors(device);
+	STRETTO_LIST_FOR (it, &device->endpoints) {
+		struct shm_endpoint *endpoint = stretto_container_of(it, struct shm_endpoint, link);
+
+		if (endpoint->state == SHM_CONNECTING)
+			go_on(endpoint);
+		else if (endpoint->state == SHM_READY)
+			hear_peer(endpoint);
+	}
+}
+
+stretto_status shm_connect(struct stretto_device *base, int peer, const void *blob, size_t bytes,
+			   struct stretto_endpoint **out)
+{
+	struct shm_device *device = shm_device_of(base);
+	struct shm_endpoint *endpoint = calloc(1, sizeof *endpoint);
+
+	if (!endpoint)
+		return STRETTO_NO_MEMORY;
+	if (bytes != sizeof endpoint->peer_address) {
+		free(endpoint);
+		return STRETTO_INTERNAL;
+	}
+	memcpy(&endpoint->peer_address, blob, bytes);
+	endpoint->base.transport = &stretto_transport_shm;
+	endpoint->base.device = base;
+	endpoint->base.peer = peer;
+	endpoint->socket = -1;
+	endpoint->peer_wake = -1;
+	stretto_match_init(&endpoint->match);
+	stretto_list_init(&endpoint->streaming);
+	stretto_list_append(&device->endpoints, &endpoint->link);
+	device->connecting++;
+	*out = &endpoint->base;
+	return STRETTO_OK;
+}
+
+void shm_disconnect(struct stretto_endpoint *base)
+{
+	struct shm_endpoint *endpoint = shm_endpoint_of(base);
+	const struct stretto_device_env *env = base->device->env;
+
+	if (endpoint->state == SHM_CONNECTING)
+		shm_device_of(base->device)->connecting--;
+	stretto_list_remove(&endpoint->link);
+	if (endpoint->socket >= 0) {
+		env->unwatch(env->context, endpoint->socket);
+		close(endpoint->socket);
+	}
+	if (endpoint->peer_wake >= 0)
+		close(endpoint->peer_wake);
+	if (endpoint->peer_page)
+		munmap(endpoint->peer_page, sizeof(struct shm_page));
+	if (endpoint->pair)
+		munmap(endpoint->pair, sizeof(struct shm_pair));
+	for (size_t i = 0; i < endpoint->region_count; i++)
+		munmap(endpoint->regions[i].base, endpoint->regions[i].bytes);
+	stretto_match_fini(&endpoint->match);
+	free(endpoint->regions);
+	free(endpoint->shared);
+	free(endpoint->queue);
+	free(endpoint->sends.entries);
+	free(endpoint->streams.entries);
+	free(endpoint);
+}
+
+stretto_status shm_share_region(struct shm_endpoint *endpoint, const struct stretto_region *region)
+{
+	struct shm_region_message message = {.magic = SHM_MAGIC,
+					     .id = region->id,
+					     .address = (uintptr_t)region->base,
+					     .bytes = region->mapped};
+	stretto_status status;
+
+	for (size_t i = 0; i < endpoint->shared_count; i++)
+		if (endpoint->shared[i] == region->id)
+			return STRETTO_OK;
+	if (endpoint->shared_count == endpoint->shared_capacity) {
+		size_t capacity = endpoint->shared_capacity ? 2 * endpoint->shared_capacity : 8;
+		uint32_t *grown = realloc(endpoint->shared, capacity * sizeof *grown);
+
+		if (!grown)
+			return STRETTO_NO_MEMORY;
+		endpoint->shared = grown;
+		endpoint->shared_capacity = capacity;
+	}
+	status = send_with_fds(endpoint->socket, &message, sizeof message, &region->fd, 1);
+	if (status == STRETTO_AGAIN)
+		shm_device_of(endpoint->base.device)->starved = true;
+	if (status == STRETTO_OK)
+		endpoint->shared[endpoint->shared_count++] = region->id;
+	return status;
+}
+
+static struct shm_remote_region *find_region(struct shm_endpoint *endpoint, uint32_t id)
+{
+	for (size_t i = 0; i < endpoint->region_count; i++)
+		if (endpoint->regions[i].id == id)
+			return &endpoint->regions[i];
+	return NULL;
+}
+
+struct shm_remote_region *shm_remote_region(struct shm_endpoint *endpoint, uint32_t id)
+{
+	struct shm_remote_region *region = find_region(endpoint, id);
+
+	if (region || endpoint->socket < 0)
+		return region;
+	hear_peer(endpoint); /* it was sent before the cell that names it */
+	return find_region(endpoint, id);
+}
+
+void shm_drop_remote_region(struct shm_endpoint *endpoint, uint32_t id)
+{
+	struct shm_remote_region *region = find_region(endpoint, id);
+
+	if (!region)
+		return;
+	munmap(region->base, region->bytes);
+	*region = endpoint->regions[--endpoint->region_count];
+}

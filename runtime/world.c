@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * world.c: stretto_init() and stretto_finalize().
+ *
+ * Each rank's address blob, exchanged once by the bootstrap:
+ *
+ *   struct blob_head | for each channel, for each device: struct blob_entry, address bytes
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/comm.h"
+#include "runtime/log.h"
+#include "runtime/progress.h"
+
+enum { BLOB_MAGIC = 0x53574c44, BLOB_VERSION = 1 };
+
+struct blob_head {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t channels;
+	uint32_t bytes; /* of the whole blob */
+};
+
+struct blob_entry {
+	uint16_t channel;
+	uint16_t device;
+	uint32_t bytes; /* of the address that follows */
+};
+
+static stretto_status make_blob(const struct stretto_world *world, char **out, size_t *bytes)
+{
+	size_t limit = sizeof(struct blob_head) +
+		       world->config.channels * STRETTO_DEVICES_MAX *
+			       (sizeof(struct blob_entry) + STRETTO_ADDRESS_MAX);
+	struct blob_head head = {BLOB_MAGIC, BLOB_VERSION, (uint32_t)world->config.channels, 0};
+	char *blob = calloc(1, limit);
+	size_t at = sizeof head;
+
+	if (!blob)
+		return STRETTO_NO_MEMORY;
+	for (size_t c = 0; c < world->config.channels; c++) {
+		const struct stretto_channel *channel = world->channels[c];
+
+		for (int d = 0; d < channel->device_count; d++) {
+			const struct stretto_device *device = channel->devices[d];
+			struct blob_entry entry = {.channel = (uint16_t)c, .device = (uint16_t)d};
+
+			entry.bytes = (uint32_t)device->transport->address(
+				device, blob + at + sizeof entry);
+			memcpy(blob + at, &entry, sizeof entry);
+			at += sizeof entry + entry.bytes;
+		}
+	}
+	head.bytes = (uint32_t)at;
+	memcpy(blob, &head, sizeof head);
+	*out = blob;
+	*bytes = at;
+	return STRETTO_OK;
+}
+
+/* Checks every blob once, so that stretto_world_address() can trust them. */
+static stretto_status check_blob(const struct stretto_world *world, int peer)
+{
+	const char *blob = world->addresses + (size_t)peer * world->address_bytes;
+	struct blob_head head;
+	struct blob_entry entry;
+	size_t at = sizeof head;
+
+	memcpy(&head, blob, sizeof head);
+	if (head.magic != BLOB_MAGIC || head.version != BLOB_VERSION) {
+		stretto_error("rank %d runs another version of the library", peer);
+		return STRETTO_BOOTSTRAP;
+	}
+	if (head.channels != world->config.channels) {
+		stretto_error("rank %d has %u channels, this one %zu: STRETTO_CHANNELS must be the "
+			      "same on all ranks",
+			      peer, head.channels, world->config.channels);
+		return STRETTO_BOOTSTRAP;
+	}
+	while (head.bytes <= world->address_bytes && at + sizeof entry <= head.bytes) {
+		memcpy(&entry, blob + at, sizeof entry);
+		at += sizeof entry;
+		if (entry.bytes > STRETTO_ADDRESS_MAX || entry.bytes > head.bytes - at)
+			break;
+		at += entry.bytes;
+	}
+	if (at == head.bytes)
+		return STRETTO_OK;
+	stretto_error("rank %d sent a malformed address", peer);
+	return STRETTO_BOOTSTRAP;
+}
+
+struct stretto_peer_address stretto_world_address(const struct stretto_world *world, int peer,
+						  int channel, int device)
+{
+	const char *blob = world->addresses + (size_t)peer * world->address_bytes;
+	struct stretto_peer_address none = {NULL, 0};
+	struct blob_head head;
+	struct blob_entry entry;
+	size_t at = sizeof head;
+
+	memcpy(&head, blob, sizeof head);
+	while (at + sizeof entry <= head.bytes) {
+		memcpy(&entry, blob + at, sizeof entry);
+		at += sizeof entry;
+		if (entry.channel == channel && entry.device == device)
+			return (struct stretto_peer_address){blob + at, entry.bytes};
+		at += entry.bytes;
+	}
+	return none;
+}
+
+/* Ranks whose first channel is reached by a transport that reaches only this node. */
+static int count_local(const struct stretto_world *world)
+{
+	const struct stretto_channel *channel = world->channels[0];
+	int count = 0;
+
+	for (int peer = 0; peer < world->size; peer++) {
+		bool local = peer == world->rank;
+
+		for (int d = 0; d < channel->device_count && !local; d++) {
+			struct stretto_device *device = channel->devices[d];
+			struct stretto_peer_address address =
+				stretto_world_address(world, peer, 0, d);
+
+			local = device->transport->limits.same_node &&
+				device->transport->reaches(device, peer, address.blob,
+							   address.bytes);
+		}
+		count += local;
+	}
+	return count;
+}
+
+static stretto_status exchange_addresses(struct stretto_world *world)
+{
+	const struct stretto_bootstrap_ops *ops = world->bootstrap->ops;
+	uint32_t *sizes = calloc((size_t)world->size, sizeof *sizes);
+	char *blob = NULL, *padded = NULL;
+	size_t bytes = 0;
+	uint32_t mine;
+	stretto_status status = sizes ? make_blob(world, &blob, &bytes) : STRETTO_NO_MEMORY;
+
+	mine = (uint32_t)bytes;
+	if (status == STRETTO_OK)
+		status = ops->allgather(world->bootstrap, &mine, sizeof mine, sizes);
+	for (int peer = 0; status == STRETTO_OK && peer < world->size; peer++)
+		if (sizes[peer] > world->address_bytes)
+			world->address_bytes = sizes[peer];
+	if (status == STRETTO_OK && world->address_bytes > STRETTO_BOOTSTRAP_BLOB_MAX) {
+		stretto_error("a rank's address has %zu bytes; use fewer channels or transports",
+			      world->address_bytes);
+		status = STRETTO_BOOTSTRAP;
+	}
+	if (status == STRETTO_OK) {
+		padded = calloc(1, world->address_bytes);
+		world->addresses = calloc((size_t)world->size, world->address_bytes);
+		status = padded && world->addresses ? STRETTO_OK : STRETTO_NO_MEMORY;
+	}
+	if (status == STRETTO_OK) {
+		memcpy(padded, blob, bytes);
+		status = ops->allgather(world->bootstrap, padded, world->address_bytes,
+					world->addresses);
+	}
+	for (int peer = 0; status == STRETTO_OK && peer < world->size; peer++)
+		status = check_blob(world, peer);
+	free(padded);
+	free(blob);
+	free(sizes);
+	return status;
+}
+
+/* Everything but the communicators, in any state of being set up. */
+static void free_world(struct stretto_world *world)
+{
+	stretto_progress_stop(world);
+	for (size_t c = 0; world->channels && c < world->config.channels; c++)
+		stretto_channel_close(world->channels[c]);
+	free(world->channels);
+	if (world->bootstrap)
+		world->bootstrap->ops->close(world->bootstrap);
+	stretto_memory_fini(&world->memory);
+	pthread_mutex_destroy(&world->lock);
+	free(world->addresses);
+	free(world);
+}
+
+static stretto_status open_world(struct stretto_world *world,
+				 const struct stretto_bootstrap_callbacks *callbacks)
+{
+	stretto_status status =
+		stretto_bootstrap_open(&world->config, callbacks, &world->bootstrap);
+
+	if (status != STRETTO_OK)
+		return status;
+	world->rank = world->bootstrap->rank;
+	world->size = world->bootstrap->size;
+	stretto_log_set_rank(world->rank);
+	world->channels = calloc(world->config.channels, sizeof(struct stretto_channel *));
+	if (!world->channels)
+		return STRETTO_NO_MEMORY;
+	for (size_t c = 0; c < world->config.channels && status == STRETTO_OK; c++)
+		status = stretto_channel_open(world, (int)c, &world->channels[c]);
+	if (status == STRETTO_OK)
+		status = exchange_addresses(world);
+	if (status == STRETTO_OK) {
+		world->local_size = count_local(world);
+		status = stretto_progress_start(world);
+	}
+	return status;
+}
+
+static stretto_status make_world_comm(struct stretto_world *world, struct stretto_comm **comm)
+{
+	int *ranks = malloc((size_t)world->size * sizeof *ranks);
+	stretto_status status;
+
+	if (!ranks)
+		return STRETTO_NO_MEMORY;
+	for (int rank = 0; rank < world->size; rank++)
+		ranks[rank] = rank;
+	status = stretto_comm_make(world, ranks, world->size, world->rank, 0, comm);
+	free(ranks);
+	return status;
+}
+
+stretto_status stretto_init(const struct stretto_options *options, struct stretto_comm **out)
+{
+	static const struct stretto_options none = {NULL, NULL};
+	struct stretto_world *world;
+	stretto_status status;
+
+	if (!out)
+		return STRETTO_INVALID;
+	if (!options)
+		options = &none;
+	world = calloc(1, sizeof *world);
+	if (!world)
+		return STRETTO_NO_MEMORY;
+	pthread_mutex_init(&world->lock, NULL);
+	stretto_list_init(&world->comms);
+	stretto_memory_init(&world->memory);
+	status = stretto_config_load(&world->config, options->settings);
+	if (status == STRETTO_OK)
+		status = open_world(world, options->bootstrap);
+	if (status == STRETTO_OK)
+		status = make_world_comm(world, out);
+	if (status != STRETTO_OK) {
+		free_world(world);
+		return status;
+	}
+	stretto_info("rank %d of %d is up (%d on this node), version %s", world->rank, world->size,
+		     world->local_size, stretto_version());
+	return STRETTO_OK;
+}
+
+stretto_status stretto_finalize(struct stretto_comm *comm)
+{
+	struct stretto_world *world;
+	stretto_status status = STRETTO_OK;
+
+	if (!comm)
+		return STRETTO_OK;
+	world = comm->world;
+	if (comm->id != 0) {
+		stretto_error("stretto_finalize: not the world; end it with stretto_comm_free");
+		return STRETTO_INVALID;
+	}
+	/* seq_cst: from now on peers may leave; partner is stretto_channel_failed() */
+	atomic_store(&world->closing, true);
+	if (stretto_comm_state(comm) == STRETTO_OK)
+		status = stretto_bootstrap_barrier(world->bootstrap);
+	stretto_progress_stop(world);
+	stretto_comm_free(comm);
+	free_world(world);
+	return status;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ranks.h: several ranks in one test.
+ *
+ * As threads of the test's process (quick, and what ThreadSanitizer sees), each with its own world
+ * that it makes by stretto_init() with an in-process bootstrap; or as forked processes.
+ */
+#ifndef STRETTO_TESTS_LIB_RANKS_H
+#define STRETTO_TESTS_LIB_RANKS_H
+
+#include "runtime/stretto.h"
+
+typedef void (*rank_function)(struct stretto_comm *world, void *argument);
+
+/*
+ * Runs `function` on n ranks (threads), each within stretto_init() with `settings` ("NAME=value",
+ * NULL at the end; may be NULL) and stretto_finalize(). Aborts the test program if an init fails.
+ */
+void run_ranks(int n, const char *const *settings, rank_function function, void *argument);
+
+/*
+ * Runs `function` on n ranks as processes. Returns how many of them did not exit with status 0, or
+ * were killed after `seconds`. The function may end its process by any means; after it returns the
+ * rank finalizes and exits 0.
+ */
+int run_processes(int n, const char *const *settings, rank_function function, void *argument,
+		  double seconds);
+
+/*
+ * An in-process bootstrap for one of n ranks that are threads: fills in the callbacks of rank r.
+ * `meeting` is made by meeting_new(n) and shared by the n ranks.
+ */
+struct meeting;
+struct meeting *meeting_new(int n);
+void meeting_free(struct meeting *meeting);
+struct stretto_bootstrap_callbacks meeting_callbacks(struct meeting *meeting, int rank);
+
+/* Fails the test program with file, line and text: works in any thread and process. */
+#define require(condition)                                                                         \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			require_failed(__FILE__, __LINE__, #condition);                            \
+	} while (0)
+void require_failed(const char *file, int line, const char *text) __attribute__((noreturn));
+
+/* A small random generator: splitmix64. */
+uint64_t next_random(uint64_t *state);
+/* The seed of this run: STRETTO_TEST_SEED, or one from the clock; printed once. */
+uint64_t test_seed(void);
+
+#endif
