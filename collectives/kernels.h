@@ -2,9 +2,10 @@
 /*
  * kernels.h: elementwise reductions, dst[i] = a[i] op b[i].
  *
- * The order of a and b matters for the bits of min and max of zeros and NaNs, so callers keep rank
- * order. dst may be a or b exactly; partial overlap is not allowed. Any alignment of the element
- * type. 16-bit floats are widened to 32 bits, combined, and rounded to nearest even.
+ * Of -0 and +0, min and max give a, so callers keep rank order. A NaN result is always the positive
+ * quiet NaN without payload. dst may be a or b exactly; partial overlap is not allowed. Any
+ * alignment of the element type. 16-bit floats are widened to 32 bits, combined, and rounded to
+ * nearest even.
  *
  * Threads: pure functions.
  */

@@ -407,6 +407,30 @@ static void handle_events(struct stretto_channel *channel, const struct epoll_ev
 		look_at_descriptors(channel);
 }
 
+/* Leaves the baton to go to sleep. */
+static void put_baton(struct stretto_channel *channel)
+{
+	pthread_mutex_unlock(&channel->baton);
+	/* seq_cst: partner is the loop in stretto_channel_wait() */
+	atomic_fetch_add(&channel->turnover, 1);
+	if (atomic_load(&channel->waiters) > 0)
+		stretto_futex_wake(&channel->turnover);
+}
+
+void stretto_channel_leave_baton(struct stretto_channel *channel)
+{
+	static const uint64_t one = 1;
+
+	put_baton(channel);
+	/*
+	 * What would have woken a sleeper may have been taken by us: have it look and arm again.
+	 * seq_cst: partner is stretto_channel_doze()
+	 */
+	if (atomic_load(&channel->in_flight) > 0 && atomic_load(&channel->dozing) > 0 &&
+	    write(channel->env.wake_fd, &one, sizeof one) < 0)
+		return; /* the counter is full: it is readable */
+}
+
 bool stretto_channel_doze(struct stretto_channel *channel)
 {
 	struct epoll_event events[8];
@@ -418,7 +442,7 @@ bool stretto_channel_doze(struct stretto_channel *channel)
 	atomic_fetch_add(&channel->dozing, 1);
 	until = arm(channel);
 	if (stretto_channel_turn(channel) == 0 && !atomic_load(&channel->stop)) {
-		stretto_channel_leave_baton(channel);
+		put_baton(channel);
 		count = sleep_until(channel, until, events, 8);
 		held = pthread_mutex_trylock(&channel->baton) == 0;
 	}
@@ -428,15 +452,6 @@ bool stretto_channel_doze(struct stretto_channel *channel)
 	disarm(channel);
 	handle_events(channel, events, count);
 	return true;
-}
-
-void stretto_channel_leave_baton(struct stretto_channel *channel)
-{
-	pthread_mutex_unlock(&channel->baton);
-	/* seq_cst: partner is the loop in stretto_channel_wait() */
-	atomic_fetch_add(&channel->turnover, 1);
-	if (atomic_load(&channel->waiters) > 0)
-		stretto_futex_wake(&channel->turnover);
 }
 
 /* How long a polling loop has found nothing. */

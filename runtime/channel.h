@@ -132,7 +132,7 @@ bool stretto_channel_doze(struct stretto_channel *channel);
 /* Takes the baton for a moment, to change something from outside; any thread. */
 void stretto_channel_take_baton(struct stretto_channel *channel);
 
-/* Leaves the baton and wakes a waiter that wants it. */
+/* Leaves the baton; wakes a waiter that wants it, and sleepers, who must arm anew. */
 void stretto_channel_leave_baton(struct stretto_channel *channel);
 
 /*

@@ -59,8 +59,7 @@ static bool parse_scaled(const char *text, const struct suffix *suffixes, double
 	char *end;
 	double number;
 
-	/* strtod would also take hex floats, inf and nan */
-	if (text[strspn(text, "+-0123456789.eE")] != '\0' && strpbrk(text, "xXnN") == text + 1)
+	if (strpbrk(text, "xX")) /* strtod would take hex floats; inf and nan are not finite */
 		return false;
 	errno = 0;
 	number = strtod(text, &end);

@@ -63,8 +63,8 @@ static bool tcp_offered(const struct stretto_config *config, char *why, size_t s
 	bool any = config->rank >= 0 || config->size >= 0 || config->root[0];
 
 	snprintf(why, size, "%s",
-		 any ? "STRETTO_RANK, STRETTO_SIZE and STRETTO_ROOT are set"
-		     : "STRETTO_RANK, STRETTO_SIZE and STRETTO_ROOT are not set");
+		 any ? "the environment describes a job (STRETTO_RANK, _SIZE or _ROOT is set)"
+		     : "no STRETTO_RANK, _SIZE or _ROOT is set");
 	return any;
 }
 

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2059,SC2317 # formats are made here; functions are called through check
+# stretto-train on two ranks: it learns, it is reproducible, and it says in one line what is wrong.
+set -u
+build=${1:?usage: train.sh BUILD}
+[ -x "$build/stretto-train" ] || {
+	echo "skip train: this build has no trainer (OpenBLAS or zlib is missing)"
+	exit 77
+}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+failed=0
+fashion=/usr/share/datasets/fashion-mnist
+
+check() { # check NAME CONDITION...: the condition is a command
+	name=$1
+	shift
+	if "$@" >>"$dir/log" 2>&1; then
+		echo "ok $name"
+	else
+		failed=1
+		echo "not ok $name"
+		tail -n 20 "$dir/log" "$dir/err" | sed 's/^/    /'
+	fi
+	: >"$dir/log"
+}
+
+train() { # train OPTION...: on two ranks; stdout, stderr and status are kept
+	timeout 120 "$build/stretto-run" -n 2 "$build/stretto-train" "$@" >"$dir/out" 2>"$dir/err"
+	status=$?
+	cat "$dir/out" "$dir/err" >>"$dir/log"
+}
+
+value() { sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" "$dir/out"; }
+holds() { awk "BEGIN { exit !($1) }"; }
+says() { # says STATUS TEXT: the last run ended so, with one line of the trainer's that has the text
+	[ "$status" = "$1" ] && [ "$(grep -v '^stretto-run:' "$dir/err" | grep -c .)" = 1 ] && grep -q "$2" "$dir/err"
+}
+
+# A data set of noise: 200 images of 4 x 4 to train on, 40 to test with, 10 labels in turn.
+number() { printf "\\000\\000\\000\\$(printf %03o "$1")"; }
+samples() { # samples KIND COUNT
+	{
+		printf '\000\000\010\003'
+		number "$2"
+		number 4
+		number 4
+		head -c $(($2 * 16)) /dev/urandom
+	} >"$dir/noise/$1-images-idx3-ubyte"
+	{
+		printf '\000\000\010\001'
+		number "$2"
+		i=0
+		while [ $i -lt "$2" ]; do
+			printf '\000\001\002\003\004\005\006\007\010\011'
+			i=$((i + 10))
+		done
+	} >"$dir/noise/$1-labels-idx1-ubyte"
+}
+mkdir "$dir/noise"
+samples train 200
+samples t10k 40
+noise="--data $dir/noise --model mlp:16-8-10 --batch 10 --quiet"
+
+learns() { # learns STRATEGY: and copies nothing, and gives the same the second time
+	own=0.25
+	[ "$1" = local ] && own=0
+	train --strategy "$1" --own-weight "$own" --steps 100 --json --quiet
+	[ "$status" = 0 ] || return 1
+	first="$(value loss) $(value test_accuracy)"
+	holds "$(value test_accuracy) > 0.65" || return 1
+	[ "$(value bytes_copied)" = 0 ] || return 1
+	train --strategy "$1" --own-weight "$own" --steps 100 --json --quiet
+	echo "$first, then $(value loss) $(value test_accuracy)"
+	[ "$first" = "$(value loss) $(value test_accuracy)" ]
+}
+if [ -d $fashion ]; then
+	for strategy in none sync local dasgd dasgd-delta; do
+		check "learns and repeats itself: $strategy" learns $strategy
+	done
+else
+	echo "skip learns: $fashion is missing (package dataset-fashion-mnist)"
+fi
+
+# 200 images make 10 steps an epoch of 2 ranks with a batch of 10.
+# shellcheck disable=SC2086 # words on purpose
+{
+	train $noise --epochs 3 --metrics "$dir/metrics" --metrics-every 7
+	check "metrics: one line every 7 steps and the last" [ "$(grep -c '"step":' "$dir/metrics")" = 5 ]
+	check "metrics: they end at the last step" grep -q '"step":30,"epoch":3' "$dir/metrics"
+	check "the summary has all its parts" [ "$(grep -cE '^(strategy|throughput|step|communication|effective|test)' "$dir/out")" = 6 ]
+	timeout 60 "$build/stretto-train" $noise --json >"$dir/out" 2>"$dir/err"
+	check "one rank, without the launcher" [ "$(value ranks)" = 1 ]
+
+	train $noise --epochs 20 --metrics /dev/full
+	check "a full disk: status 1 and why" says 1 'No space left'
+	train $noise --metrics "$dir/none/metrics"
+	check "no folder for the metrics: status 1 and why" says 1 'No such file'
+	train $noise --epochs 20 --optimizer sgd:lr=1000
+	check "a loss that is no number: status 1, step and rank" says 1 'not a number at step [0-9]* on rank [01]'
+
+	for bad in "--strategy dasgd --tau 4 --delay 5" "--own-weight 1" "--strategy best" "--model mlp:16" "--tau 0" \
+		"--optimizer sgd:lr=0" "--schedule sine" "--batch 0" "--epochs x" "--unknown" "operand" "--pace fast"; do
+		train $noise $bad
+		check "bad option: $bad" says 2 .
+	done
+	train $noise --model mlp:17-8-10
+	check "a model of another width than the images" says 2 'has 16 pixels'
+	train $noise --model mlp:16-8-9
+	check "a model with too few outputs" says 2 '10 classes'
+	train $noise --batch 101
+	check "too few images for one step" says 2 'too few'
+
+	cp "$dir/noise/train-images-idx3-ubyte" "$dir/kept"
+	head -c 1000 "$dir/kept" >"$dir/noise/train-images-idx3-ubyte"
+	train $noise
+	check "a truncated file: status 1, file and offset" says 1 'train-images-idx3-ubyte: at offset 1000: expected 3216'
+	cp "$dir/kept" "$dir/noise/train-images-idx3-ubyte"
+	printf '\000\000\010\001\000\000\000\050\377' >"$dir/noise/t10k-labels-idx1-ubyte"
+	train $noise
+	check "a lying file: status 1, file and offset" says 1 't10k-labels-idx1-ubyte: at offset 9: expected 48'
+	samples t10k 40
+	rm "$dir/noise/train-labels-idx1-ubyte"
+	train $noise
+	check "a missing file: status 1 and its name" says 1 'train-labels-idx1-ubyte: no such file'
+	samples train 200
+
+	STRETTO_RANK=0 STRETTO_SIZE=2 STRETTO_ROOT=127.0.0.1:38471 STRETTO_TOKEN=00112233445566778899aabbccddeeff STRETTO_BOOTSTRAP_TIMEOUT_SECONDS=1 \
+		timeout 60 "$build/stretto-train" $noise >"$dir/out" 2>"$dir/err"
+	check "a rank that never comes: status 3" [ $? = 3 ]
+}
+exit $failed

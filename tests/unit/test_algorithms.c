@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Proves every algorithm with the checker for 1 to 64 ranks, and counts what it sends.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "collectives/algorithm.h"
+#include "collectives/checker.h"
+
+enum { MOST_RANKS = 64 };
+
+/* Which ranks operate in place. */
+enum places { APART, IN_PLACE, MIXED, PLACES };
+
+/* Builds the schedules of all ranks; free them with free_all(). */
+static struct stretto_schedule *build_all(const struct stretto_algorithm *algorithm,
+					  struct stretto_shape shape, enum places places)
+{
+	struct stretto_schedule *all = calloc((size_t)shape.size, sizeof(*all));
+	assert_non_null(all);
+	for (int r = 0; r < shape.size; r++) {
+		shape.rank = r;
+		shape.in_place = places == IN_PLACE || (places == MIXED && r % 3 == 1);
+		assert_int_equal(stretto_algorithm_build(algorithm, &shape, &all[r]), STRETTO_OK);
+	}
+	return all;
+}
+
+static void free_all(struct stretto_schedule *all, int size)
+{
+	for (int r = 0; r < size; r++)
+		stretto_schedule_fini(&all[r]);
+	free(all);
+}
+
+static void prove(const struct stretto_algorithm *algorithm, struct stretto_shape shape,
+		  enum places places, int seeds)
+{
+	char why[512];
+	struct stretto_schedule *all = build_all(algorithm, shape, places);
+
+	for (int seed = 1; seed <= seeds; seed++)
+		if (stretto_check(all, shape.size, (uint64_t)seed, why, sizeof(why)) != STRETTO_OK)
+			fail_msg("%s %s, %d ranks, count %zu, stride %zu, root %d, places %d, seed "
+				 "%d: %s",
+				 stretto_collective_name(algorithm->collective), algorithm->name,
+				 shape.size, shape.count, shape.stride, shape.root, (int)places,
+				 seed, why);
+	free_all(all, shape.size);
+}
+
+/* All counts, places and strides that matter to the collective. */
+static void prove_shapes(const struct stretto_algorithm *algorithm, int size, int root)
+{
+	size_t n = (size_t)size;
+	const size_t counts[] = {0, 1, n - 1, n, n + 1, 1000};
+	bool is_barrier = algorithm->collective == STRETTO_BARRIER;
+	int places_count = size <= 16 ? PLACES : MIXED; /* mixed ones show what they can with few */
+	if (is_barrier || algorithm->collective == STRETTO_BROADCAST)
+		places_count = IN_PLACE;
+	size_t count_count = is_barrier ? 1 : sizeof(counts) / sizeof(*counts);
+	struct stretto_shape shape = {
+		.collective = algorithm->collective, .size = size, .root = root};
+
+	for (size_t i = 0; i < count_count; i++) {
+		shape.count = counts[i];
+		shape.stride =
+			i % 2 == 0 ? counts[i] : counts[i] + i; /* windows of longer blocks */
+		for (int places = APART; places < places_count; places++)
+			prove(algorithm, shape, (enum places)places, 3);
+	}
+}
+
+static void prove_collective(enum stretto_collective collective)
+{
+	for (size_t i = 0; stretto_algorithms[i]; i++) {
+		if (stretto_algorithms[i]->collective != collective)
+			continue;
+		for (int size = 1; size <= MOST_RANKS; size++)
+			prove_shapes(stretto_algorithms[i], size, 0);
+	}
+}
+
+static void every_allreduce_is_proved(void **state)
+{
+	(void)state;
+	prove_collective(STRETTO_ALLREDUCE);
+}
+
+static void every_allgather_is_proved(void **state)
+{
+	(void)state;
+	prove_collective(STRETTO_ALLGATHER);
+}
+
+static void every_reduce_scatter_is_proved(void **state)
+{
+	(void)state;
+	prove_collective(STRETTO_REDUCE_SCATTER);
+}
+
+static void every_barrier_is_proved(void **state)
+{
+	(void)state;
+	prove_collective(STRETTO_BARRIER);
+}
+
+static void every_broadcast_is_proved_for_its_roots(void **state)
+{
+	(void)state;
+	for (size_t i = 0; stretto_algorithms[i]; i++) {
+		if (stretto_algorithms[i]->collective != STRETTO_BROADCAST)
+			continue;
+		for (int size = 1; size <= MOST_RANKS; size++)
+			for (int root = 0; root < size; root += size <= 17 ? 1 : size / 4)
+				prove_shapes(stretto_algorithms[i], size, root);
+	}
+}
+
+/* Elements that a rank sends, and receives that are fused with their reduction. */
+static size_t elements_sent(const struct stretto_schedule *schedule)
+{
+	size_t sum = 0;
+	for (int i = 0; i < schedule->step_count; i++)
+		if (schedule->steps[i].kind == STRETTO_STEP_SEND)
+			sum += schedule->steps[i].a.count;
+	return sum;
+}
+
+static int fused_receives(const struct stretto_schedule *schedule)
+{
+	int n = 0;
+	for (int i = 0; i < schedule->step_count; i++)
+		n += schedule->steps[i].kind == STRETTO_STEP_RECV &&
+		     schedule->steps[i].fused != STRETTO_NO_STEP;
+	return n;
+}
+
+/* The send that a receive meets. */
+static int find_send(const struct stretto_schedule *schedule, int peer, uint32_t ordinal)
+{
+	for (int i = 0; i < schedule->step_count; i++)
+		if (schedule->steps[i].kind == STRETTO_STEP_SEND &&
+		    schedule->steps[i].peer == peer && schedule->steps[i].ordinal == ordinal)
+			return i;
+	fail_msg("rank %d does not send message %u to %d", schedule->shape.rank, ordinal, peer);
+	return -1;
+}
+
+/* Messages on the longest way to the end of step `i` of rank `r`. */
+static int depth(const struct stretto_schedule *all, int r, int i, int **seen)
+{
+	const struct stretto_step *step = &all[r].steps[i];
+	if (seen[r][i] >= 0)
+		return seen[r][i];
+	int longest = 0;
+	for (int k = 0; k < 2; k++)
+		if (step->after[k] != STRETTO_NO_STEP) {
+			int d = depth(all, r, step->after[k], seen);
+			longest = d > longest ? d : longest;
+		}
+	if (step->kind == STRETTO_STEP_RECV) {
+		int d = 1 +
+			depth(all, step->peer, find_send(&all[step->peer], r, step->ordinal), seen);
+		longest = d > longest ? d : longest;
+	}
+	return seen[r][i] = longest;
+}
+
+static int rounds(const struct stretto_schedule *all, int size)
+{
+	int most = 0;
+	int **seen = calloc((size_t)size, sizeof(*seen));
+	assert_non_null(seen);
+	for (int r = 0; r < size; r++) {
+		seen[r] = malloc(((size_t)all[r].step_count + 1) * sizeof(int));
+		assert_non_null(seen[r]);
+		for (int i = 0; i < all[r].step_count; i++)
+			seen[r][i] = -1;
+	}
+	for (int r = 0; r < size; r++)
+		for (int i = 0; i < all[r].step_count; i++) {
+			int d = depth(all, r, i, seen);
+			most = d > most ? d : most;
+		}
+	for (int r = 0; r < size; r++)
+		free(seen[r]);
+	free(seen);
+	return most;
+}
+
+/* What the algorithm's file promises for one size; the count is 12 elements a rank. */
+struct promise {
+	int rounds;       /* at most */
+	size_t sent;      /* elements by a rank, at most */
+	size_t tmp_count; /* scratch, at most */
+	int fused;        /* receives fused by a rank that reduces, at least */
+};
+
+static void keep_promise(enum stretto_collective collective, const char *name, int size,
+			 struct promise promise)
+{
+	const struct stretto_algorithm *algorithm = stretto_algorithm_find(collective, name);
+	bool vector = collective == STRETTO_ALLREDUCE || collective == STRETTO_BROADCAST;
+	size_t count = 12 * (vector ? (size_t)size : 1);
+	struct stretto_shape shape = {
+		.collective = collective, .size = size, .count = count, .stride = count};
+
+	assert_non_null(algorithm);
+	struct stretto_schedule *all = build_all(algorithm, shape, APART);
+	int most = rounds(all, size);
+	if (most > promise.rounds)
+		fail_msg("%s on %d ranks: %d rounds, not %d", name, size, most, promise.rounds);
+	for (int r = 0; r < size; r++) {
+		if (elements_sent(&all[r]) > promise.sent)
+			fail_msg("%s on %d ranks: rank %d sends %zu elements, not %zu", name, size,
+				 r, elements_sent(&all[r]), promise.sent);
+		assert_true(all[r].tmp_count <= promise.tmp_count);
+		assert_true(fused_receives(&all[r]) >= promise.fused);
+	}
+	free_all(all, size);
+}
+
+static int log2_floor(int size)
+{
+	return size < 2 ? 0 : 1 + log2_floor(size / 2);
+}
+
+static void costs_are_as_promised(void **state)
+{
+	(void)state;
+	for (int n = 2; n <= MOST_RANKS; n++) {
+		size_t block = 12;
+		size_t vector = block * (size_t)n;
+		size_t others = vector - block;
+		int low = log2_floor(n);
+		int high = n > 1 << low ? low + 1 : low;
+		int extra = high > low ? 2 : 0;
+
+		keep_promise(STRETTO_ALLREDUCE, "ring", n,
+			     (struct promise){2 * (n - 1), 2 * others, others, n - 1});
+		keep_promise(
+			STRETTO_ALLREDUCE, "doubling", n,
+			(struct promise){low + extra, (size_t)(low + 1) * vector, 2 * vector, 0});
+		keep_promise(STRETTO_ALLREDUCE, "tree", n,
+			     (struct promise){2 * low, 2 * vector, vector, 0});
+		keep_promise(STRETTO_BROADCAST, "binomial", n,
+			     (struct promise){2 * high, (size_t)high * vector, 0, 0});
+		keep_promise(STRETTO_BROADCAST, "chain", n,
+			     (struct promise){2 * (n - 1), vector, 0, 0});
+		keep_promise(STRETTO_ALLGATHER, "ring", n, (struct promise){n - 1, others, 0, 0});
+		keep_promise(STRETTO_REDUCE_SCATTER, "ring", n,
+			     (struct promise){n - 1, others, 2 * others - block, n - 1});
+		keep_promise(STRETTO_BARRIER, "dissemination", n, (struct promise){high, 0, 0, 0});
+	}
+}
+
+static void windows_and_costs_are_sane(void **state)
+{
+	const struct stretto_link link = {1e-6, 1 / 8e9, 1 / 10e9};
+	(void)state;
+	for (size_t i = 0; stretto_algorithms[i]; i++)
+		for (int size = 2; size <= 1024; size *= 2) {
+			const struct stretto_algorithm *one = stretto_algorithms[i];
+			double last = 0;
+			for (size_t bytes = 0; bytes <= (size_t)1 << 32; bytes = bytes * 4 + 1024) {
+				size_t window = one->window(&link, size, bytes);
+				double cost = one->cost(&link, size, bytes, window);
+				assert_true(window >= 1024);
+				assert_true(cost >= link.latency && cost < 1e3);
+				assert_true(cost >= last);
+				last = cost;
+			}
+		}
+}
+
+static void names_are_found_for_their_collective(void **state)
+{
+	(void)state;
+	for (size_t i = 0; stretto_algorithms[i]; i++)
+		assert_ptr_equal(stretto_algorithm_find(stretto_algorithms[i]->collective,
+							stretto_algorithms[i]->name),
+				 stretto_algorithms[i]);
+	assert_null(stretto_algorithm_find(STRETTO_BARRIER, "ring"));
+	assert_null(stretto_algorithm_find(STRETTO_ALLREDUCE, ""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_allreduce_is_proved),
+		cmocka_unit_test(every_broadcast_is_proved_for_its_roots),
+		cmocka_unit_test(every_allgather_is_proved),
+		cmocka_unit_test(every_reduce_scatter_is_proved),
+		cmocka_unit_test(every_barrier_is_proved),
+		cmocka_unit_test(costs_are_as_promised),
+		cmocka_unit_test(windows_and_costs_are_sane),
+		cmocka_unit_test(names_are_found_for_their_collective),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reduction kernels against a scalar reference that works another way: integers in 128 bits,
+ * f32 and 16-bit floats in double, and rounding to 16 bits by scaling to units of the last place.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "collectives/kernels_internal.h"
+
+enum {
+	MAX_COUNT = 67, /* every length up to here: vector bodies and all their tails */
+	GUARD = 64,     /* bytes on each side of a buffer */
+	ROOM = 8 * (MAX_COUNT + 4) + 2 * GUARD,
+	GUARD_BYTE = 0xa5,
+	/* what a kernel is asked for, after the ops */
+	SUM_DIVIDE = STRETTO_KERNEL_OPS,
+	DIVIDE,
+	FUNCTIONS,
+};
+
+static uint64_t random_state;
+
+static uint64_t random64(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+/* Rounds to a format of `bits` of significand with least exponent `low` and largest value `top`. */
+static double round_to(double value, int bits, int low, double top)
+{
+	int exponent;
+	double unit, rounded;
+
+	if (isnan(value) || isinf(value) || value == 0)
+		return value;
+	frexp(value, &exponent);
+	unit = ldexp(1, (exponent - 1 < low ? low : exponent - 1) - (bits - 1));
+	rounded = nearbyint(value / unit) * unit;
+	return fabs(rounded) > top ? copysign(INFINITY, value) : rounded;
+}
+
+/* The 16-bit formats by their definition: mantissa bits and bias, nothing shared with the code. */
+static double half_value(uint16_t bits, int mantissa_bits, int bias)
+{
+	int mantissa = bits & ((1 << mantissa_bits) - 1);
+	int exponent = (bits & 0x7fff) >> mantissa_bits;
+	double sign = bits & 0x8000 ? -1 : 1;
+
+	if (exponent == 2 * bias + 1)
+		return mantissa ? (double)NAN : sign * (double)INFINITY;
+	if (exponent == 0)
+		return sign * ldexp(mantissa, 1 - bias - mantissa_bits);
+	return sign * ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
+}
+
+static uint16_t half_bits(double value, int mantissa_bits, int bias)
+{
+	double top = ldexp((2 << mantissa_bits) - 1, bias - mantissa_bits);
+	double rounded = round_to(value, mantissa_bits + 1, 1 - bias, top);
+	int sign = signbit(value) ? 0x8000 : 0;
+	int exponent;
+	double fraction;
+
+	if (isnan(value))
+		return (uint16_t)((2 * bias + 1) << mantissa_bits | 1 << (mantissa_bits - 1));
+	if (isinf(rounded))
+		return (uint16_t)(sign | (2 * bias + 1) << mantissa_bits);
+	fraction = frexp(fabs(rounded), &exponent);
+	if (fraction == 0 || exponent - 1 < 1 - bias)
+		return (uint16_t)(sign | (int)ldexp(fabs(rounded), bias - 1 + mantissa_bits));
+	return (uint16_t)(sign | ((exponent - 1 + bias) << mantissa_bits) |
+			  ((int)ldexp(fraction, mantissa_bits + 1) & ((1 << mantissa_bits) - 1)));
+}
+
+/* A value of any type: one of the members. */
+union value {
+	__extension__ __int128 whole;
+	double real;
+};
+
+static int mantissa_bits_of(enum stretto_type type)
+{
+	return type == STRETTO_F16 ? 10 : 7;
+}
+
+static int bias_of(enum stretto_type type)
+{
+	return type == STRETTO_F16 ? 15 : 127;
+}
+
+static bool is_whole(enum stretto_type type)
+{
+	return type == STRETTO_U8 || type == STRETTO_I32 || type == STRETTO_I64;
+}
+
+static union value get(enum stretto_type type, const unsigned char *at)
+{
+	union value value = {0};
+	uint16_t half;
+	float f32;
+	int32_t i32;
+	int64_t i64;
+
+	switch (type) {
+	case STRETTO_U8:
+		value.whole = *at;
+		break;
+	case STRETTO_I32:
+		memcpy(&i32, at, sizeof i32);
+		value.whole = i32;
+		break;
+	case STRETTO_I64:
+		memcpy(&i64, at, sizeof i64);
+		value.whole = i64;
+		break;
+	case STRETTO_F32:
+		memcpy(&f32, at, sizeof f32);
+		value.real = (double)f32;
+		break;
+	case STRETTO_F64:
+		memcpy(&value.real, at, sizeof value.real);
+		break;
+	default:
+		memcpy(&half, at, sizeof half);
+		value.real = half_value(half, mantissa_bits_of(type), bias_of(type));
+	}
+	return value;
+}
+
+/* Writes the value in its type: integers wrapped, floats rounded, NaN as the one NaN. */
+static void put(enum stretto_type type, union value value, unsigned char *at)
+{
+	double real = isnan(value.real) ? (double)NAN : value.real;
+	float f32 = (float)real;
+	uint16_t half;
+
+	switch (type) {
+	case STRETTO_U8:
+	case STRETTO_I32:
+	case STRETTO_I64: /* little endian: the low bytes are the wrapped value */
+		memcpy(at, &value.whole, stretto_type_size(type));
+		break;
+	case STRETTO_F32:
+		memcpy(at, &f32, sizeof f32);
+		break;
+	case STRETTO_F64:
+		memcpy(at, &real, sizeof real);
+		break;
+	default: /* rounded to f32 first, as the interface says */
+		half = half_bits((double)f32, mantissa_bits_of(type), bias_of(type));
+		memcpy(at, &half, sizeof half);
+	}
+}
+
+static union value wrapped(enum stretto_type type, union value value)
+{
+	unsigned char bytes[8];
+
+	put(type, value, bytes);
+	return get(type, bytes);
+}
+
+static union value whole_reference(enum stretto_type type, int function, union value a,
+				   union value b, int ranks)
+{
+	union value r = {0};
+
+	switch (function) {
+	case STRETTO_SUM:
+		r.whole = a.whole + b.whole;
+		break;
+	case STRETTO_PROD:
+		r.whole = a.whole * b.whole;
+		break;
+	case STRETTO_MIN:
+		r.whole = a.whole < b.whole ? a.whole : b.whole;
+		break;
+	case STRETTO_MAX:
+		r.whole = a.whole > b.whole ? a.whole : b.whole;
+		break;
+	case SUM_DIVIDE:
+		r.whole = a.whole + b.whole;
+		r.whole = wrapped(type, r).whole / ranks;
+		break;
+	default:
+		r.whole = a.whole / ranks;
+	}
+	return r;
+}
+
+static union value real_reference(enum stretto_type type, int function, union value a,
+				  union value b, int ranks)
+{
+	union value r = {0};
+	/* the sum before a division is rounded as the kernel's intermediate is: to f32 or f64 */
+	double sum = a.real + b.real;
+
+	switch (function) {
+	case STRETTO_SUM:
+		r.real = sum;
+		break;
+	case STRETTO_PROD:
+		r.real = a.real * b.real;
+		break;
+	case STRETTO_MIN:
+		r.real = isnan(a.real) || isnan(b.real) ? (double)NAN
+			 : b.real < a.real              ? b.real
+							: a.real;
+		break;
+	case STRETTO_MAX:
+		r.real = isnan(a.real) || isnan(b.real) ? (double)NAN
+			 : b.real > a.real              ? b.real
+							: a.real;
+		break;
+	case SUM_DIVIDE:
+		r.real = (type == STRETTO_F64 ? sum : (double)(float)sum) / ranks;
+		break;
+	default:
+		r.real = a.real / ranks;
+	}
+	return r;
+}
+
+/* Random elements; floats of the kinds that go wrong: subnormal, large, infinite, NaN, zeros. */
+static void fill(enum stretto_type type, unsigned char *at, size_t count)
+{
+	static const double special[] = {
+		0.0,       -0.0, 1.0,    -1.5,  65504.0,  65520.0,       6e-8,   -6.2e-5, INFINITY,
+		-INFINITY, NAN,  3.4e38, 1e-45, -1.2e-38, 1.00048828125, 2048.0, 2049.0,  257.0};
+	size_t size = stretto_type_size(type);
+
+	for (size_t i = 0; i < count; i++, at += size) {
+		union value value = {0};
+		uint64_t kind = random64();
+
+		if (is_whole(type) || kind % 4 == 0) {
+			uint64_t bits = random64();
+
+			memcpy(at, &bits, size);
+			continue;
+		}
+		value.real = kind % 4 == 1
+				     ? special[random64() % (sizeof special / sizeof *special)]
+				     : (double)(int64_t)(random64() % 4001) / 8 - 250;
+		put(type, value, at);
+	}
+}
+
+static void call(const struct stretto_kernel_table *table, enum stretto_type type, int function,
+		 void *dst, const void *a, const void *b, size_t count, int ranks)
+{
+	if (function == SUM_DIVIDE)
+		table->sum_divide[type](dst, a, b, count, ranks);
+	else if (function == DIVIDE)
+		table->divide[type](dst, a, count, ranks);
+	else
+		table->reduce[type][function](dst, a, b, count);
+}
+
+struct area {
+	unsigned char bytes[ROOM];
+};
+
+static void check_guards(const struct area *area, size_t first, size_t bytes)
+{
+	for (size_t i = 0; i < ROOM; i++)
+		if (i < first || i >= first + bytes)
+			assert_int_equal(area->bytes[i], GUARD_BYTE);
+}
+
+/* One call of every form: separate dst, dst == a, dst == b. */
+static void check_call(const struct stretto_kernel_table *table, enum stretto_type type,
+		       int function, size_t count, size_t shift)
+{
+	static struct area a, b, out, expected;
+	size_t size = stretto_type_size(type), first = GUARD + shift * size;
+	int ranks = 1 + (int)(random64() % 300);
+
+	memset(&a, GUARD_BYTE, sizeof a);
+	b = out = expected = a;
+	fill(type, a.bytes + first, count);
+	fill(type, b.bytes + first, count);
+	for (size_t i = 0; i < count; i++) {
+		size_t at = first + i * size;
+		union value x = get(type, a.bytes + at), y = get(type, b.bytes + at);
+
+		put(type,
+		    is_whole(type) ? whole_reference(type, function, x, y, ranks)
+				   : real_reference(type, function, x, y, ranks),
+		    expected.bytes + at);
+	}
+	call(table, type, function, out.bytes + first, a.bytes + first, b.bytes + first, count,
+	     ranks);
+	check_guards(&out, first, count * size);
+	for (size_t i = 0; i < count; i++)
+		if (memcmp(out.bytes + first + i * size, expected.bytes + first + i * size, size))
+			fail_msg("%s %s function %d: element %zu of %zu is wrong (ranks %d)",
+				 table->name, stretto_type_name(type), function, i, count, ranks);
+
+	out = a;
+	call(table, type, function, out.bytes + first, out.bytes + first, b.bytes + first, count,
+	     ranks);
+	assert_memory_equal(out.bytes, expected.bytes, ROOM);
+	if (function != DIVIDE) {
+		call(table, type, function, b.bytes + first, a.bytes + first, b.bytes + first,
+		     count, ranks);
+		assert_memory_equal(b.bytes, expected.bytes, ROOM);
+	}
+}
+
+static void check_table(const struct stretto_kernel_table *table)
+{
+	for (int type = 0; type < STRETTO_TYPE_COUNT; type++)
+		for (int function = 0; function < FUNCTIONS; function++)
+			for (size_t count = 0; count <= MAX_COUNT; count++)
+				for (size_t shift = 0; shift < 4; shift++)
+					check_call(table, (enum stretto_type)type, function, count,
+						   shift);
+}
+
+static void test_portable_kernels_match_the_reference(void **state)
+{
+	(void)state;
+	check_table(&stretto_kernels_portable);
+}
+
+static void test_avx2_kernels_match_the_reference(void **state)
+{
+	(void)state;
+	if (!stretto_kernels_avx2()) {
+		print_message("this processor has no AVX2 with F16C\n");
+		skip();
+	}
+	check_table(stretto_kernels_avx2());
+}
+
+/* All pairs of a sample of 16-bit values, which meets far more rounding cases than the random. */
+static void check_halves(enum stretto_type type, int function)
+{
+	static uint16_t a[65536], b[65536], plain[65536], fast[65536];
+	const struct stretto_kernel_table *chosen = stretto_kernels_chosen();
+
+	for (uint32_t step = 1; step < 65536; step += 4099) {
+		for (uint32_t i = 0; i < 65536; i++) {
+			a[i] = (uint16_t)i;
+			b[i] = (uint16_t)(i * step + step);
+		}
+		call(&stretto_kernels_portable, type, function, plain, a, b, 65536, 3);
+		call(chosen, type, function, fast, a, b, 65536, 3);
+		assert_memory_equal(plain, fast, sizeof plain);
+	}
+}
+
+static void test_halves_have_the_same_bits_in_all_tables(void **state)
+{
+	(void)state;
+	for (int function = 0; function < FUNCTIONS; function++) {
+		check_halves(STRETTO_F16, function);
+		check_halves(STRETTO_BF16, function);
+	}
+}
+
+static void test_every_half_survives_widening_and_narrowing(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 65536; i++) {
+		uint16_t bits = (uint16_t)i;
+		double f16 = half_value(bits, 10, 15), bf16 = half_value(bits, 7, 127);
+		float wide = stretto_f16_to_f32(bits);
+
+		/* a signalling NaN becomes quiet, all else is as it was */
+		if (isnan(f16))
+			assert_true(isnan(wide));
+		else
+			assert_true((double)wide == f16 && !signbit(wide) == !(bits & 0x8000));
+		assert_int_equal(stretto_f32_to_f16(wide), isnan(f16) ? bits | 0x200 : bits);
+		wide = stretto_bf16_to_f32(bits);
+		if (isnan(bf16))
+			assert_true(isnan(wide));
+		else
+			assert_true((double)wide == bf16 && !signbit(wide) == !(bits & 0x8000));
+		assert_int_equal(stretto_f32_to_bf16(wide), isnan(bf16) ? bits | 0x40 : bits);
+	}
+}
+
+/* Between two neighbouring halves: the middle goes to the even one, a step off it to the nearer. */
+static void check_tie(uint16_t below, int mantissa_bits, int bias, uint16_t (*narrow)(float))
+{
+	double low = half_value(below, mantissa_bits, bias);
+	double high = half_value((uint16_t)(below + 1), mantissa_bits, bias);
+	float middle;
+
+	if (isinf(high)) /* the overflow threshold is where the next value would have been */
+		high = ldexp(1, bias + 1);
+	middle = (float)((low + high) / 2);
+	assert_int_equal(narrow(middle), below & 1 ? below + 1 : below);
+	assert_int_equal(narrow(nextafterf(middle, 0)), below);
+	assert_int_equal(narrow(nextafterf(middle, INFINITY)), below + 1);
+	assert_int_equal(narrow(-middle), (below & 1 ? below + 1 : below) | 0x8000);
+}
+
+static void test_ties_round_to_even(void **state)
+{
+	(void)state;
+	for (uint16_t below = 0; below < 0x7c00; below++)
+		check_tie(below, 10, 15, stretto_f32_to_f16);
+	for (uint16_t below = 0; below < 0x7f80; below++)
+		check_tie(below, 7, 127, stretto_f32_to_bf16);
+}
+
+static void test_out_of_range_becomes_infinity_and_nan_stays(void **state)
+{
+	float nan = NAN;
+
+	(void)state;
+	assert_int_equal(stretto_f32_to_f16(65519.996f), 0x7bff);
+	assert_int_equal(stretto_f32_to_f16(65520.0f), 0x7c00);
+	assert_int_equal(stretto_f32_to_f16(-3e38f), 0xfc00);
+	assert_int_equal(stretto_f32_to_bf16(3.4028235e38f), 0x7f80);
+	assert_int_equal(stretto_f32_to_f16(INFINITY), 0x7c00);
+	assert_int_equal(stretto_f32_to_bf16(-INFINITY), 0xff80);
+	assert_int_equal(stretto_f32_to_f16(nan) & 0x7e00, 0x7e00);
+	assert_int_equal(stretto_f32_to_bf16(nan) & 0x7fc0, 0x7fc0);
+	assert_int_equal(stretto_f32_to_f16(1e-45f), 0);
+	assert_int_equal(stretto_f32_to_f16(-1e-45f), 0x8000);
+}
+
+static void test_public_functions_use_the_chosen_table(void **state)
+{
+	const struct stretto_kernel_table *chosen = stretto_kernels_chosen();
+	const float a[] = {1, 5, -7}, b[] = {2, 4, -8};
+	float out[3];
+
+	(void)state;
+	assert_ptr_equal(chosen, stretto_kernels_avx2() ? stretto_kernels_avx2()
+							: &stretto_kernels_portable);
+	for (int type = 0; type < STRETTO_TYPE_COUNT; type++) {
+		for (int op = 0; op < STRETTO_AVG; op++)
+			assert_ptr_equal(
+				stretto_kernel((enum stretto_type)type, (enum stretto_op)op),
+				chosen->reduce[type][op]);
+		assert_ptr_equal(stretto_kernel((enum stretto_type)type, STRETTO_AVG),
+				 chosen->reduce[type][STRETTO_SUM]);
+	}
+	stretto_kernel_sum_divide(STRETTO_F32, out, a, b, 3, 4);
+	assert_true(out[0] == 0.75f && out[1] == 2.25f && out[2] == -3.75f);
+	stretto_kernel_divide(STRETTO_F32, out, a, 3, 2);
+	assert_true(out[0] == 0.5f && out[1] == 2.5f && out[2] == -3.5f);
+}
+
+static void test_names_and_sizes(void **state)
+{
+	(void)state;
+	assert_int_equal(stretto_type_size(STRETTO_BF16), 2);
+	assert_int_equal(stretto_type_size(STRETTO_F64), 8);
+	assert_int_equal(stretto_type_size(STRETTO_TYPE_COUNT), 0);
+	assert_int_equal(stretto_type_size((enum stretto_type) - 1), 0);
+	assert_string_equal(stretto_type_name(STRETTO_F16), "half");
+	assert_string_equal(stretto_type_name((enum stretto_type) - 1), "?");
+	assert_string_equal(stretto_op_name(STRETTO_AVG), "avg");
+	assert_string_equal(stretto_op_name(STRETTO_OP_COUNT), "?");
+	assert_string_equal(stretto_collective_name(STRETTO_REDUCE_SCATTER), "reduce_scatter");
+	assert_string_equal(stretto_collective_name(STRETTO_COLLECTIVE_COUNT), "?");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_portable_kernels_match_the_reference),
+		cmocka_unit_test(test_avx2_kernels_match_the_reference),
+		cmocka_unit_test(test_halves_have_the_same_bits_in_all_tables),
+		cmocka_unit_test(test_every_half_survives_widening_and_narrowing),
+		cmocka_unit_test(test_ties_round_to_even),
+		cmocka_unit_test(test_out_of_range_becomes_infinity_and_nan_stays),
+		cmocka_unit_test(test_public_functions_use_the_chosen_table),
+		cmocka_unit_test(test_names_and_sizes),
+	};
+
+	random_state = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
+	random_state |= 1;
+	printf("seed %llu (give it as argument to repeat)\n", (unsigned long long)random_state);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

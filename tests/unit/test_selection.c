@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/selection.h"
+
+/* A call and the configuration it meets. */
+struct setup {
+	struct stretto_config config;
+	struct stretto_coll_args args;
+	struct stretto_choice choice;
+};
+
+static struct setup make(enum stretto_collective collective, size_t count)
+{
+	struct setup setup = {
+		.args = {.collective = collective, .type = STRETTO_F32, .count = count}};
+	return setup;
+}
+
+static stretto_status choose(struct setup *setup, const char *setting, int size)
+{
+	snprintf(setup->config.algorithm, sizeof(setup->config.algorithm), "%s", setting);
+	return stretto_select(&setup->config, &stretto_link_shm, &setup->args, size,
+			      &setup->choice);
+}
+
+static const char *chosen(struct setup *setup, const char *setting, int size)
+{
+	assert_int_equal(choose(setup, setting, size), STRETTO_OK);
+	return setup->choice.algorithm->name;
+}
+
+static void the_call_comes_before_the_setting_and_that_before_the_cost(void **state)
+{
+	struct setup setup = make(STRETTO_ALLREDUCE, 10);
+	(void)state;
+	assert_string_equal(chosen(&setup, "", 8), "doubling");
+	assert_string_equal(chosen(&setup, "broadcast=chain,allreduce=ring", 8), "ring");
+	assert_non_null(strstr(setup.choice.reason, "STRETTO_ALGORITHM"));
+	setup.args.algorithm = "tree";
+	assert_string_equal(chosen(&setup, "allreduce=ring", 8), "tree");
+	assert_non_null(strstr(setup.choice.reason, "call"));
+}
+
+static void a_setting_for_others_changes_nothing(void **state)
+{
+	struct setup setup = make(STRETTO_BARRIER, 0);
+	(void)state;
+	assert_string_equal(chosen(&setup, "allreduce=ring,broadcast=chain", 8), "dissemination");
+}
+
+static void unknown_names_are_refused(void **state)
+{
+	static const char *const bad[] = {
+		"ring",
+		"allreduce",
+		"allreduce=",
+		"allreduce=chain",
+		"reduce=ring",
+		"allreduce=ring,x",
+		"broadcast=chain;barrier",
+		"=ring",
+	};
+	struct setup setup = make(STRETTO_ALLREDUCE, 10);
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		assert_int_equal(choose(&setup, bad[i], 4), STRETTO_INVALID);
+		assert_null(setup.choice.algorithm); /* untouched */
+	}
+	setup.args.algorithm = "binomial"; /* of another collective */
+	assert_int_equal(choose(&setup, "", 4), STRETTO_INVALID);
+	setup.args.algorithm = "ring"; /* a bad setting is seen all the same */
+	assert_int_equal(choose(&setup, "allreduce=rinf", 4), STRETTO_INVALID);
+}
+
+static void long_vectors_take_algorithms_that_share_the_load(void **state)
+{
+	const size_t million = 1000000;
+	struct setup setup = make(STRETTO_ALLREDUCE, 25 * million);
+	(void)state;
+	assert_string_equal(chosen(&setup, "", 8), "ring");
+	assert_memory_equal(setup.choice.reason, "least of ring ", 14);
+	assert_non_null(strstr(setup.choice.reason, ", doubling "));
+	assert_non_null(strstr(setup.choice.reason, ", tree "));
+	setup = make(STRETTO_BROADCAST, 25 * million);
+	assert_string_equal(chosen(&setup, "", 8), "chain");
+	setup = make(STRETTO_BROADCAST, 10);
+	assert_string_equal(chosen(&setup, "", 8), "binomial");
+}
+
+/* The reason names the cost of each, and the chosen one has the least. */
+static void the_choice_has_the_least_cost(void **state)
+{
+	(void)state;
+	for (int size = 1; size <= 256; size *= 2)
+		for (size_t count = 1; count < (size_t)1 << 28; count *= 8) {
+			struct setup setup = make(STRETTO_ALLREDUCE, count);
+			chosen(&setup, "", size);
+			const struct stretto_algorithm *best = setup.choice.algorithm;
+			size_t bytes = 4 * count;
+			double least = best->cost(&stretto_link_shm, size, bytes,
+						  best->window(&stretto_link_shm, size, bytes));
+			for (size_t i = 0; stretto_algorithms[i]; i++) {
+				const struct stretto_algorithm *one = stretto_algorithms[i];
+				if (one->collective == STRETTO_ALLREDUCE)
+					assert_true(least <=
+						    one->cost(&stretto_link_shm, size, bytes,
+							      one->window(&stretto_link_shm, size,
+									  bytes)));
+			}
+		}
+}
+
+static void windows_are_in_elements(void **state)
+{
+	struct setup setup = make(STRETTO_ALLREDUCE, 1 << 20);
+	(void)state;
+	setup.config.window_bytes = 65536;
+	chosen(&setup, "", 4);
+	assert_int_equal(setup.choice.window, 65536 / 4);
+
+	setup.args.collective = STRETTO_ALLGATHER; /* bytes of all blocks together */
+	chosen(&setup, "", 4);
+	assert_int_equal(setup.choice.window, 65536 / 4 / 4);
+
+	setup.config.window_bytes = 1; /* at least one element */
+	chosen(&setup, "", 4);
+	assert_int_equal(setup.choice.window, 1);
+
+	setup = make(STRETTO_ALLREDUCE, 100); /* at most all */
+	chosen(&setup, "allreduce=doubling", 4);
+	assert_int_equal(setup.choice.window, 100);
+
+	setup = make(STRETTO_ALLREDUCE, 0);
+	chosen(&setup, "", 4);
+	assert_int_equal(setup.choice.window, 1);
+}
+
+static void long_rings_have_several_windows(void **state)
+{
+	struct setup setup = make(STRETTO_ALLREDUCE, 1 << 20); /* 4 MiB */
+	(void)state;
+	chosen(&setup, "allreduce=ring", 4);
+	assert_in_range((1 << 20) / setup.choice.window, 2, 64);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_call_comes_before_the_setting_and_that_before_the_cost),
+		cmocka_unit_test(a_setting_for_others_changes_nothing),
+		cmocka_unit_test(unknown_names_are_refused),
+		cmocka_unit_test(long_vectors_take_algorithms_that_share_the_load),
+		cmocka_unit_test(the_choice_has_the_least_cost),
+		cmocka_unit_test(windows_are_in_elements),
+		cmocka_unit_test(long_rings_have_several_windows),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

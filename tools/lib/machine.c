@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/lib/machine.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+void machine_cores(char *text, size_t size)
+{
+	cpu_set_t mask;
+	size_t used = 0;
+
+	text[0] = '\0';
+	if (sched_getaffinity(0, sizeof mask, &mask) != 0)
+		return;
+	for (size_t first = 0; first < CPU_SETSIZE; first++) {
+		size_t last = first;
+		int length;
+
+		if (!CPU_ISSET(first, &mask))
+			continue;
+		while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &mask))
+			last++;
+		length = snprintf(text + used, size - used, "%s%zu", used ? "," : "", first);
+		if (last > first && length > 0 && used + (size_t)length < size)
+			length += snprintf(text + used + length, size - used - (size_t)length,
+					   "-%zu", last);
+		if (length < 0 || used + (size_t)length >= size)
+			return;
+		used += (size_t)length;
+		first = last;
+	}
+}
+
+void machine_load(char *text, size_t size)
+{
+	double loads[3];
+
+	if (getloadavg(loads, 3) == 3)
+		snprintf(text, size, "%.2f %.2f %.2f", loads[0], loads[1], loads[2]);
+	else
+		snprintf(text, size, "unknown");
+}
+
+void machine_json_text(FILE *file, const char *text)
+{
+	putc('"', file);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			fprintf(file, "\\%c", c);
+		else if (c < 0x20 || c >= 0x7f)
+			fprintf(file, "\\u%04x", c);
+		else
+			putc(c, file);
+	}
+	putc('"', file);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data is a function of (rank, position, round), so that any misplaced, stale or missing
+ * contribution shows. It repeats every PERF_PERIOD elements, a prime: one period of the expected
+ * values is computed for each check and compared with all of the output. All values are small
+ * integers, chosen for each op so that every partial result is exact in every type.
+ */
+#include <string.h>
+
+#include "collectives/kernels.h"
+#include "tools/lib/perf.h"
+
+enum { GUARD_BYTE = 0xa5, POISON_BYTE = 0xee };
+/* bfloat16 counts exactly up to here. */
+enum { EXACT_SUM = 256 };
+/* In place of a rank: the reduction over all. */
+enum { ALL_RANKS = -1 };
+
+static uint32_t mix(uint32_t rank, uint32_t position, uint32_t round)
+{
+	uint32_t x = position * 0x9e3779b1u ^ rank * 0x85ebca6bu ^ round * 0xc2b2ae35u;
+
+	x ^= x >> 15;
+	x *= 0x2c1b3c6du;
+	x ^= x >> 12;
+	x *= 0x297a2d39u;
+	return x ^ x >> 15;
+}
+
+/* What a rank contributes, before it is wrapped to the type. */
+static int64_t contribution(const struct perf *perf, enum stretto_op op, int rank, size_t position)
+{
+	uint32_t random = mix((uint32_t)rank, (uint32_t)position, perf->round);
+	uint32_t size = (uint32_t)perf->size;
+	int64_t bound;
+
+	switch (op) {
+	case STRETTO_PROD: /* one rank has a factor, the others have signs */
+		if ((position + perf->round) % size == (size_t)rank)
+			return 2 + random % 5;
+		return random & 1 ? 1 : -1;
+	case STRETTO_MIN:
+	case STRETTO_MAX:
+		return (int64_t)(random % 201) - 100;
+	default:
+		/* beyond EXACT_SUM ranks only that many, others in each round, are not zero */
+		if (((uint32_t)rank + perf->round) % size >= EXACT_SUM)
+			return 0;
+		bound = EXACT_SUM / perf->size;
+		bound = bound > 8 ? 8 : bound < 1 ? 1 : bound;
+		return (int64_t)(random % (uint32_t)(2 * bound + 1)) - bound;
+	}
+}
+
+static int64_t wrap(enum stretto_type type, int64_t value)
+{
+	return type == STRETTO_U8 ? (uint8_t)value : value;
+}
+
+/* The reduction of all ranks' contributions; not yet divided for STRETTO_AVG. */
+static int64_t reduced(const struct perf *perf, const struct perf_case *test, size_t position)
+{
+	int64_t result = wrap(test->type, contribution(perf, test->op, 0, position));
+
+	for (int rank = 1; rank < perf->size; rank++) {
+		int64_t value = wrap(test->type, contribution(perf, test->op, rank, position));
+
+		if (test->op == STRETTO_PROD)
+			result = wrap(test->type, result * value);
+		else if (test->op == STRETTO_MIN)
+			result = value < result ? value : result;
+		else if (test->op == STRETTO_MAX)
+			result = value > result ? value : result;
+		else
+			result = wrap(test->type, result + value);
+	}
+	return result;
+}
+
+/* Writes value / divisor as element `index` of an array of the type. */
+static void store(enum stretto_type type, void *array, size_t index, int64_t value, int divisor)
+{
+	double quotient = (double)value / divisor;
+
+	switch (type) {
+	case STRETTO_U8:
+		((uint8_t *)array)[index] = (uint8_t)(value / divisor);
+		break;
+	case STRETTO_I32:
+		((int32_t *)array)[index] = (int32_t)(value / divisor);
+		break;
+	case STRETTO_I64:
+		((int64_t *)array)[index] = value / divisor;
+		break;
+	case STRETTO_F16:
+		((uint16_t *)array)[index] = stretto_f32_to_f16((float)quotient);
+		break;
+	case STRETTO_BF16:
+		((uint16_t *)array)[index] = stretto_f32_to_bf16((float)quotient);
+		break;
+	case STRETTO_F32:
+		((float *)array)[index] = (float)quotient;
+		break;
+	default:
+		((double *)array)[index] = quotient;
+	}
+}
+
+/* Fills the table with one period of what `rank` contributes, or of the reduction. */
+static void make_table(const struct perf *perf, const struct perf_case *test, int rank,
+		       size_t count)
+{
+	int divisor = rank == ALL_RANKS && test->op == STRETTO_AVG ? perf->size : 1;
+
+	if (count > PERF_PERIOD)
+		count = PERF_PERIOD;
+	for (size_t i = 0; i < count; i++)
+		store(test->type, perf->table, i,
+		      rank == ALL_RANKS ? reduced(perf, test, i)
+					: wrap(test->type, contribution(perf, test->op, rank, i)),
+		      divisor);
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Writes `count` elements of the repeated table. */
+static void tile(const struct perf *perf, size_t element, unsigned char *to, size_t count)
+{
+	for (size_t done = 0; done < count; done += PERF_PERIOD)
+		memcpy(to + done * element, perf->table,
+		       least(PERF_PERIOD, count - done) * element);
+}
+
+/* Counts the elements that differ from those of the table, repeated, from `position` on. */
+static int64_t differing(const struct perf *perf, size_t element, const unsigned char *from,
+			 size_t position, size_t count)
+{
+	int64_t wrong = 0;
+	size_t part;
+
+	position %= PERF_PERIOD;
+	for (; count > 0; count -= part, from += part * element, position = 0) {
+		const unsigned char *expected = perf->table + position * element;
+
+		part = least(PERF_PERIOD - position, count);
+		if (memcmp(from, expected, part * element) == 0)
+			continue;
+		for (size_t i = 0; i < part; i++)
+			wrong += memcmp(from + i * element, expected + i * element, element) != 0;
+	}
+	return wrong;
+}
+
+/* Elements of the whole input and output. */
+static size_t input_count(const struct perf *perf, const struct perf_case *test)
+{
+	return test->collective == STRETTO_REDUCE_SCATTER ? test->count * (size_t)perf->size
+							  : test->count;
+}
+
+static size_t output_count(const struct perf *perf, const struct perf_case *test)
+{
+	return test->collective == STRETTO_ALLGATHER ? test->count * (size_t)perf->size
+						     : test->count;
+}
+
+const void *perf_input(const struct perf *perf, const struct perf_case *test)
+{
+	size_t block = test->count * stretto_type_size(test->type);
+
+	if (!test->in_place || test->collective == STRETTO_REDUCE_SCATTER)
+		return perf->in;
+	return test->collective == STRETTO_ALLGATHER ? perf->out + (size_t)perf->rank * block
+						     : perf->out;
+}
+
+void *perf_output(const struct perf *perf, const struct perf_case *test)
+{
+	size_t block = test->count * stretto_type_size(test->type);
+
+	if (test->in_place && test->collective == STRETTO_REDUCE_SCATTER)
+		return perf->in + (size_t)perf->rank * block;
+	return perf->out;
+}
+
+/* The memory that the guards stand around: the output, or the input that has the output inside. */
+static unsigned char *guarded(const struct perf *perf, const struct perf_case *test, size_t *bytes)
+{
+	size_t element = stretto_type_size(test->type);
+
+	if (test->in_place && test->collective == STRETTO_REDUCE_SCATTER) {
+		*bytes = input_count(perf, test) * element;
+		return perf->in;
+	}
+	*bytes = output_count(perf, test) * element;
+	return perf->out;
+}
+
+static bool has_input(const struct perf *perf, const struct perf_case *test)
+{
+	return test->collective != STRETTO_BARRIER &&
+	       (test->collective != STRETTO_BROADCAST || perf->rank == test->root);
+}
+
+void perf_fill(struct perf *perf, const struct perf_case *test)
+{
+	size_t count = input_count(perf, test), bytes;
+	unsigned char *area = guarded(perf, test, &bytes);
+
+	perf->round++;
+	memset(area - PERF_GUARD, GUARD_BYTE, PERF_GUARD);
+	memset(area + bytes, GUARD_BYTE, PERF_GUARD);
+	memset(area, POISON_BYTE, bytes);
+	if (!has_input(perf, test))
+		return;
+	make_table(perf, test, perf->rank, count);
+	/* the input is ours to write here: it lies in one of the two buffers */
+	tile(perf, stretto_type_size(test->type),
+	     test->collective == STRETTO_BROADCAST ? perf->out
+						   : (unsigned char *)perf_input(perf, test),
+	     count);
+}
+
+static int64_t wrong_output(struct perf *perf, const struct perf_case *test)
+{
+	size_t element = stretto_type_size(test->type), count = test->count;
+	size_t first = (size_t)perf->rank * count;
+	const unsigned char *out = perf_output(perf, test);
+	int64_t wrong = 0;
+
+	switch (test->collective) {
+	case STRETTO_ALLREDUCE:
+		make_table(perf, test, ALL_RANKS, count);
+		return differing(perf, element, out, 0, count);
+	case STRETTO_REDUCE_SCATTER:
+		make_table(perf, test, ALL_RANKS, input_count(perf, test));
+		return differing(perf, element, out, first, count);
+	case STRETTO_BROADCAST:
+		make_table(perf, test, test->root, count);
+		return differing(perf, element, out, 0, count);
+	case STRETTO_ALLGATHER:
+		for (int rank = 0; rank < perf->size; rank++) {
+			make_table(perf, test, rank, count);
+			wrong += differing(perf, element, out + (size_t)rank * count * element, 0,
+					   count);
+		}
+		return wrong;
+	default:
+		return 0;
+	}
+}
+
+/* Inputs must be as they were, in place those parts of them that are no output. */
+static int64_t wrong_input(struct perf *perf, const struct perf_case *test)
+{
+	size_t element = stretto_type_size(test->type), count = input_count(perf, test);
+	size_t before = (size_t)perf->rank * test->count, after = before + test->count;
+
+	if (test->collective == STRETTO_BROADCAST || !has_input(perf, test) ||
+	    (test->in_place && test->collective != STRETTO_REDUCE_SCATTER))
+		return 0;
+	make_table(perf, test, perf->rank, count);
+	if (!test->in_place)
+		return differing(perf, element, perf->in, 0, count);
+	return differing(perf, element, perf->in, 0, before) +
+	       differing(perf, element, perf->in + after * element, after, count - after);
+}
+
+int64_t perf_wrong(struct perf *perf, const struct perf_case *test)
+{
+	size_t bytes;
+	const unsigned char *area = guarded(perf, test, &bytes);
+	const unsigned char *before = area - PERF_GUARD, *after = area + bytes;
+	int64_t wrong = wrong_output(perf, test) + wrong_input(perf, test);
+
+	for (size_t i = 0; i < PERF_GUARD; i++) {
+		wrong += before[i] != GUARD_BYTE;
+		wrong += after[i] != GUARD_BYTE;
+	}
+	return wrong;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stretto-perf: measures the collectives over the public interface, and checks every element.
+ * docs/benchmarking.md says how to read it.
+ */
+#include "tools/lib/perf.h"
+
+static void body(struct perf *perf, const struct perf_case *test, void *context)
+{
+	(void)context;
+	perf_call(perf, test);
+}
+
+/* A broadcast has one buffer and a barrier none: their one form fills the first columns. */
+static void one_row(struct perf *perf, const struct perf_case *test)
+{
+	bool two = test->collective != STRETTO_BROADCAST && test->collective != STRETTO_BARRIER;
+	struct perf_case in_place = *test;
+	struct perf_part first = {.test = test, .body = body};
+	struct perf_part second = {.test = &in_place, .body = body};
+
+	in_place.in_place = true;
+	perf_loop(perf, &first, 1);
+	if (two)
+		perf_loop(perf, &second, 1);
+	perf_report_row(perf, test, &first.result, two ? &second.result : NULL);
+}
+
+static void all_sizes(struct perf *perf, enum stretto_type type, enum stretto_op op, int root)
+{
+	const struct perf_options *options = perf->options;
+	bool sizes = options->collective != STRETTO_BARRIER;
+
+	for (size_t bytes = options->min_bytes; bytes <= options->max_bytes;
+	     bytes = perf_next_size(options, bytes)) {
+		struct perf_case test = perf_case_of(perf, type, op, root, bytes);
+
+		one_row(perf, &test);
+		if (!sizes)
+			return;
+	}
+}
+
+static void all_roots(struct perf *perf, enum stretto_type type, enum stretto_op op)
+{
+	if (perf->options->collective != STRETTO_BROADCAST || perf->options->root >= 0) {
+		all_sizes(perf, type, op, perf->options->root);
+		return;
+	}
+	for (int root = 0; root < perf->size; root++)
+		all_sizes(perf, type, op, root);
+}
+
+static void all_types_and_ops(struct perf *perf)
+{
+	enum stretto_collective collective = perf->options->collective;
+	bool reduces = collective == STRETTO_ALLREDUCE || collective == STRETTO_REDUCE_SCATTER;
+	unsigned types = collective == STRETTO_BARRIER ? 1u << STRETTO_U8 : perf->options->types;
+	unsigned ops = reduces ? perf->options->ops : 1u << STRETTO_SUM;
+
+	for (int type = 0; type < STRETTO_TYPE_COUNT; type++)
+		for (int op = 0; op < STRETTO_OP_COUNT; op++)
+			if ((types >> type & 1) && (ops >> op & 1))
+				all_roots(perf, (enum stretto_type)type, (enum stretto_op)op);
+}
+
+int main(int argc, char **argv)
+{
+	struct perf_options options;
+	struct perf perf;
+
+	perf_options_read(&options, argc, argv);
+	perf_open(&perf, &options);
+	perf_report_open(&perf);
+	if (options.overlap)
+		perf_overlap(&perf);
+	else
+		all_types_and_ops(&perf);
+	perf_report_close(&perf);
+	perf_close(&perf);
+	return perf.total_wrong ? PERF_WRONG_DATA : 0;
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stretto-sched: prints what each rank does in a collective, and proves it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/checker.h"
+#include "collectives/selection.h"
+#include "tools/lib/options.h"
+
+/* More ranks than anyone reads. */
+enum { RANKS_MAX = 256, SEEDS = 3 };
+
+/* A round that was not found yet. */
+enum { UNKNOWN = -1 };
+
+/* What the command line asks for. */
+struct request {
+	struct stretto_shape shape;
+	const char *algorithm; /* NULL: the library's choice */
+	long rank;             /* the one to print; -1 for all */
+	bool check;            /* prove instead of print */
+};
+
+/* All ranks' schedules and the round of every step. */
+struct group {
+	struct stretto_schedule *all;
+	int **rounds; /* rounds[rank][step]: of the message that a step sends, gets or works on */
+	int size;
+};
+
+enum { OPTION_IN_PLACE = TOOL_LONG_ONLY };
+
+static const struct tool_option options[] = {
+	{"algorithm", 'a', "NAME", "algorithm (default: the library's choice for float)"},
+	{"size", 'n', "RANKS", "number of ranks (default 4)"},
+	{"count", 'c', "ELEMENTS", "elements: of the vector, or of each rank's block (default 8)"},
+	{"rank", 'r', "RANK", "print only this rank"},
+	{"root", 'R', "RANK", "root of a broadcast (default 0)"},
+	{"in-place", OPTION_IN_PLACE, NULL, "in and out are one buffer"},
+	{"check", 'k', NULL, "prove the schedules of all ranks instead of printing them"},
+	{0},
+};
+
+static const struct tool tool = {
+	.usage = "COLLECTIVE [OPTION]...",
+	.summary = "Prints what each rank does in a collective, step by step, or proves it.",
+	.options = options,
+	.notes = "COLLECTIVE is allreduce, broadcast, allgather, reduce_scatter or barrier.\n"
+		 "IN and OUT are the caller's buffers, TMP is scratch; [3,6) are elements 3, 4 and "
+		 "5.\n"
+		 "A step 4+5 receives and reduces in one.",
+};
+
+static enum stretto_collective read_collective(const char *word)
+{
+	for (int c = 0; c < STRETTO_COLLECTIVE_COUNT; c++)
+		if (strcmp(word, stretto_collective_name((enum stretto_collective)c)) == 0)
+			return (enum stretto_collective)c;
+	tool_fail("no collective is called \"%s\"", word);
+}
+
+static struct request read_request(int argc, char **argv)
+{
+	struct request request = {.shape = {.size = 4, .count = 8}, .rank = -1};
+	int id;
+
+	while ((id = tool_next(&tool, argc, argv)) >= 0)
+		switch (id) {
+		case 'a':
+			request.algorithm = optarg;
+			break;
+		case 'n':
+			request.shape.size = (int)tool_int("--size", optarg, 1, RANKS_MAX);
+			break;
+		case 'c':
+			request.shape.count = tool_bytes("--count", optarg, 0, (size_t)1 << 40);
+			break;
+		case 'r':
+			request.rank = tool_int("--rank", optarg, 0, RANKS_MAX - 1);
+			break;
+		case 'R':
+			request.shape.root = (int)tool_int("--root", optarg, 0, RANKS_MAX - 1);
+			break;
+		case OPTION_IN_PLACE:
+			request.shape.in_place = true;
+			break;
+		default:
+			request.check = true;
+		}
+	if (optind != argc - 1)
+		tool_fail("name one collective");
+	request.shape.collective = read_collective(argv[optind]);
+	if (request.rank >= request.shape.size || request.shape.root >= request.shape.size)
+		tool_fail("the ranks of %d are 0 to %d", request.shape.size,
+			  request.shape.size - 1);
+	if (request.shape.collective == STRETTO_BARRIER)
+		request.shape.count = 0;
+	request.shape.stride = request.shape.count;
+	return request;
+}
+
+/* --- Building --- */
+
+static void *allocate(size_t count, size_t size)
+{
+	void *memory = calloc(count + 1, size);
+	if (!memory)
+		tool_die(1, "out of memory");
+	return memory;
+}
+
+static int find_round(struct group *group, int r, int i);
+
+/* The round in which the data of a RECV of rank `r` leaves the peer. */
+static int round_of_message(struct group *group, int r, const struct stretto_step *recv)
+{
+	const struct stretto_schedule *peer = &group->all[recv->peer];
+	for (int s = 0; s < peer->step_count; s++)
+		if (peer->steps[s].kind == STRETTO_STEP_SEND && peer->steps[s].peer == r &&
+		    peer->steps[s].ordinal == recv->ordinal)
+			return find_round(group, recv->peer, s);
+	return 0;
+}
+
+/*
+ * The round of a step, counted from 1: a SEND is one round behind the last message that its rank
+ * had to wait for; all else is in the round of the message it gets or works on. A cycle, which only
+ * a broken schedule has, counts as nothing.
+ */
+static int find_round(struct group *group, int r, int i)
+{
+	const struct stretto_step *step = &group->all[r].steps[i];
+	int *round = &group->rounds[r][i];
+
+	if (*round != UNKNOWN)
+		return *round;
+	*round = 0;
+	int latest = 0;
+	for (int k = 0; k < 2; k++) {
+		int before = step->after[k];
+		if (before == STRETTO_NO_STEP)
+			continue;
+		int at = find_round(group, r, before);
+		if (group->all[r].steps[before].kind == STRETTO_STEP_SEND)
+			at--; /* its end, not what it waited for */
+		latest = at > latest ? at : latest;
+	}
+	if (step->kind == STRETTO_STEP_SEND)
+		latest++;
+	if (step->kind == STRETTO_STEP_RECV) {
+		int at = round_of_message(group, r, step);
+		latest = at > latest ? at : latest;
+	}
+	*round = latest;
+	return latest;
+}
+
+static void find_rounds(struct group *group)
+{
+	group->rounds = allocate((size_t)group->size, sizeof(*group->rounds));
+	for (int r = 0; r < group->size; r++) {
+		group->rounds[r] = allocate((size_t)group->all[r].step_count, sizeof(int));
+		for (int i = 0; i < group->all[r].step_count; i++)
+			group->rounds[r][i] = UNKNOWN;
+	}
+	for (int r = 0; r < group->size; r++)
+		for (int i = 0; i < group->all[r].step_count; i++)
+			find_round(group, r, i);
+}
+
+static const struct stretto_algorithm *choose(const struct request *request)
+{
+	const struct stretto_config config = {0};
+	const struct stretto_coll_args args = {.collective = request->shape.collective,
+					       .type = STRETTO_F32,
+					       .count = request->shape.count,
+					       .algorithm = request->algorithm};
+	struct stretto_choice choice;
+
+	if (stretto_select(&config, &stretto_link_shm, &args, request->shape.size, &choice) !=
+	    STRETTO_OK)
+		exit(TOOL_USAGE); /* the log has said why */
+	return choice.algorithm;
+}
+
+static struct group build_group(const struct request *request)
+{
+	struct stretto_shape shape = request->shape;
+	const struct stretto_algorithm *algorithm = choose(request);
+	struct group group = {.size = shape.size};
+
+	group.all = allocate((size_t)shape.size, sizeof(*group.all));
+	for (int r = 0; r < shape.size; r++) {
+		shape.rank = r;
+		if (stretto_algorithm_build(algorithm, &shape, &group.all[r]) != STRETTO_OK)
+			exit(1); /* the log has said why */
+	}
+	return group;
+}
+
+static void free_group(struct group *group)
+{
+	for (int r = 0; r < group->size; r++) {
+		stretto_schedule_fini(&group->all[r]);
+		if (group->rounds)
+			free(group->rounds[r]);
+	}
+	free(group->rounds);
+	free(group->all);
+}
+
+/* --- Printing --- */
+
+/* The most that any rank has of something. */
+struct totals {
+	int rounds;
+	int messages; /* sent */
+	size_t sent;  /* elements */
+	size_t tmp;   /* elements of scratch */
+};
+
+static struct totals find_totals(const struct group *group)
+{
+	struct totals most = {0};
+
+	for (int r = 0; r < group->size; r++) {
+		const struct stretto_schedule *schedule = &group->all[r];
+		int messages = 0;
+		size_t sent = 0;
+		for (int i = 0; i < schedule->step_count; i++) {
+			const struct stretto_step *step = &schedule->steps[i];
+			int round = group->rounds[r][i];
+			if (step->kind == STRETTO_STEP_SEND) {
+				messages++;
+				sent += step->a.count;
+			}
+			most.rounds = round > most.rounds ? round : most.rounds;
+		}
+		most.messages = messages > most.messages ? messages : most.messages;
+		most.sent = sent > most.sent ? sent : most.sent;
+		most.tmp = schedule->tmp_count > most.tmp ? schedule->tmp_count : most.tmp;
+	}
+	return most;
+}
+
+static void print_header(const struct group *group)
+{
+	const struct stretto_shape *shape = &group->all[0].shape;
+	struct totals most = find_totals(group);
+
+	printf("%s, algorithm %s: %d ranks, %zu elements%s",
+	       stretto_collective_name(shape->collective), group->all[0].algorithm, shape->size,
+	       shape->count, shape->in_place ? ", in place" : "");
+	if (shape->collective == STRETTO_BROADCAST)
+		printf(", root %d", shape->root);
+	printf("\ncost: %d rounds; a rank sends at most %d messages, %zu elements; scratch of %zu "
+	       "elements\n",
+	       most.rounds, most.messages, most.sent, most.tmp);
+}
+
+static const char *span_text(const struct stretto_span *span, char *buf, size_t size)
+{
+	static const char *const names[STRETTO_BUF_COUNT] = {"IN", "OUT", "TMP"};
+	snprintf(buf, size, "%s[%zu,%zu)", names[span->buffer], span->first,
+		 span->first + span->count);
+	return buf;
+}
+
+/* An operand: a span, or the data of the fused RECV. */
+static const char *operand_text(const struct stretto_step *recv, const struct stretto_span *span,
+				char *buf, size_t size)
+{
+	bool received = recv && span->buffer == STRETTO_BUF_TMP && span->first == recv->dst.first;
+	return received ? "received" : span_text(span, buf, size);
+}
+
+/* What a step does, as an assignment; `recv` is the RECV fused with a REDUCE, or NULL. */
+static void action_text(const struct stretto_step *step, const struct stretto_step *recv, char *buf,
+			size_t size)
+{
+	char dst[56];
+	char a[56];
+	char b[56];
+	bool sends = step->kind == STRETTO_STEP_SEND;
+	bool empty = (sends ? step->a.count : step->dst.count) == 0;
+
+	span_text(&step->dst, dst, sizeof(dst));
+	if (empty)
+		snprintf(buf, size, "(nothing)");
+	else if (sends)
+		span_text(&step->a, buf, size);
+	else if (step->kind == STRETTO_STEP_RECV)
+		snprintf(buf, size, "%s = received", dst);
+	else if (step->kind == STRETTO_STEP_COPY)
+		snprintf(buf, size, "%s = %s", dst, span_text(&step->a, a, sizeof(a)));
+	else
+		snprintf(buf, size, "%s = %s + %s", dst, operand_text(recv, &step->a, a, sizeof(a)),
+			 operand_text(recv, &step->b, b, sizeof(b)));
+	size_t used = strlen(buf);
+	if (step->flags & STRETTO_STEP_FINAL)
+		snprintf(buf + used, size - used, "  final");
+}
+
+/* "2, 5": the steps it waits for, that of its fused RECV left out and its waits put in. */
+static void waits_text(const struct stretto_step *step, const struct stretto_step *recv, char *buf,
+		       size_t size)
+{
+	int list[4];
+	int n = 0;
+
+	for (int k = 0; recv && k < 2; k++)
+		if (recv->after[k] != STRETTO_NO_STEP)
+			list[n++] = recv->after[k];
+	for (int k = 0; k < 2; k++)
+		if (step->after[k] != STRETTO_NO_STEP && !(recv && step->after[k] == step->fused))
+			list[n++] = step->after[k];
+	buf[0] = '\0';
+	for (int k = 0; k < n; k++) {
+		size_t used = strlen(buf);
+		snprintf(buf + used, size - used, "%s%d", k > 0 ? ", " : "", list[k]);
+	}
+}
+
+/* One step as a line; the round is shown where it changes. */
+static void print_step(const struct stretto_schedule *schedule, int i, int round, bool show_round)
+{
+	const struct stretto_step *step = &schedule->steps[i];
+	const struct stretto_step *recv = NULL;
+	char number[32];
+	char peer[24] = "";
+	char round_text[16] = "";
+	char action[200];
+	char waits[64];
+
+	snprintf(number, sizeof(number), "%d", i);
+	if (step->fused != STRETTO_NO_STEP) {
+		recv = &schedule->steps[step->fused];
+		snprintf(number, sizeof(number), "%d+%d", step->fused, i);
+	}
+	if (step->kind == STRETTO_STEP_SEND)
+		snprintf(peer, sizeof(peer), "--> %d", step->peer);
+	else if (step->kind == STRETTO_STEP_RECV || recv)
+		snprintf(peer, sizeof(peer), "<-- %d", recv ? recv->peer : step->peer);
+	if (show_round)
+		snprintf(round_text, sizeof(round_text), "%d", round);
+	action_text(step, recv, action, sizeof(action));
+	waits_text(step, recv, waits, sizeof(waits));
+	printf("  %5s  %7s  %-8s  %-*s%s%s\n", round_text, number, peer, waits[0] ? 36 : 0, action,
+	       waits[0] ? "  after " : "", waits);
+}
+
+/* The steps of one rank by round, those of a round in the order of the schedule. */
+static void print_rank(const struct group *group, int r, int rounds)
+{
+	const struct stretto_schedule *schedule = &group->all[r];
+
+	printf("\nrank %d\n  round     step  peer      what\n", r);
+	for (int round = 0; round <= rounds; round++) {
+		bool first = true;
+		for (int i = 0; i < schedule->step_count; i++) {
+			const struct stretto_step *step = &schedule->steps[i];
+			bool hidden = step->kind == STRETTO_STEP_RECV &&
+				      step->fused != STRETTO_NO_STEP; /* shown by its REDUCE */
+			if (group->rounds[r][i] != round || hidden)
+				continue;
+			print_step(schedule, i, round, first);
+			first = false;
+		}
+	}
+}
+
+static int prove(const struct group *group)
+{
+	char why[512];
+
+	for (int seed = 1; seed <= SEEDS; seed++)
+		if (stretto_check(group->all, group->size, (uint64_t)seed, why, sizeof(why)) !=
+		    STRETTO_OK) {
+			printf("not proved (seed %d): %s\n", seed, why);
+			return 1;
+		}
+	printf("proved: every message has two ends of one length, no deadlock, no conflict,\n"
+	       "        every result is complete and the same on all ranks (%d random orders, by\n"
+	       "        rendezvous, eager and fused)\n",
+	       SEEDS);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct request request = read_request(argc, argv);
+	struct group group = build_group(&request);
+	int code = 0;
+
+	find_rounds(&group);
+	print_header(&group);
+	if (request.check)
+		code = prove(&group);
+	else if (request.rank >= 0)
+		print_rank(&group, (int)request.rank, find_totals(&group).rounds);
+	else
+		for (int r = 0; r < group.size; r++)
+			print_rank(&group, r, find_totals(&group).rounds);
+	free_group(&group);
+	return code;
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stretto-train: trains a network on images in MNIST's format, on all ranks of the job, with one of
+ * the averaging strategies. docs/training.md is the guide.
+ *
+ * Exit status: 0 trained; 1 bad data, a loss that is not a number, or a metrics file that cannot be
+ * written; 2 bad options; 3 communication failed. Rank 0 alone writes, but for errors of others.
+ */
+#include <cblas.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/config.h"
+#include "tools/lib/options.h"
+#include "trainer/metrics.h"
+#include "trainer/train.h"
+
+enum { FAILED = 1, NO_COMMUNICATION = 3 };
+
+/* Longest "STRETTO_PACE=RATE:LATENCY". */
+enum { SETTING = 128 };
+
+/* Seconds between two progress lines: elsewhere, and on a terminal. */
+static const double line_seconds[] = {5.0, 0.1};
+
+/* The command line. */
+struct options {
+	struct stretto_train_options train;
+	const char *data;
+	const char *model;    /* as given, for the summary */
+	const char *metrics;  /* path; NULL: none */
+	size_t metrics_every; /* steps */
+	int threads;          /* of BLAS, 0: as many as the runtime says */
+	bool json;
+	bool quiet;
+	char pace[SETTING]; /* a setting; "": none */
+};
+
+/* What the observer needs. */
+struct watch {
+	struct stretto_metrics metrics;
+	const struct options *options;
+	bool writes;    /* rank 0 */
+	bool terminal;  /* stderr is one */
+	size_t samples; /* of all ranks in a step */
+	size_t epoch;   /* of the last line */
+	double shown;   /* when the last line was written, seconds */
+};
+
+enum {
+	OPT_DATA = TOOL_LONG_ONLY,
+	OPT_MODEL,
+	OPT_STRATEGY,
+	OPT_TAU,
+	OPT_DELAY,
+	OPT_OWN_WEIGHT,
+	OPT_SLICE,
+	OPT_EPOCHS,
+	OPT_STEPS,
+	OPT_BATCH,
+	OPT_OPTIMIZER,
+	OPT_SCHEDULE,
+	OPT_SEED,
+	OPT_PACE,
+	OPT_THREADS,
+	OPT_METRICS,
+	OPT_METRICS_EVERY,
+	OPT_JSON,
+	OPT_QUIET,
+};
+
+static const struct tool_option table[] = {
+	{"data", OPT_DATA, "NAME",
+	 "fashion-mnist, or a folder of files in MNIST's format (fashion-mnist)"},
+	{"model", OPT_MODEL, "MODEL", "widths of the layers (mlp:784-512-256-10)"},
+	{"strategy", OPT_STRATEGY, "NAME", "none, sync, local, dasgd or dasgd-delta (dasgd)"},
+	{"tau", OPT_TAU, "N", "local steps a round (4)"},
+	{"delay", OPT_DELAY, "N", "local steps an average is in flight, at most tau (2)"},
+	{"own-weight", OPT_OWN_WEIGHT, "P",
+	 "share of the own weights in a merge, 0 <= P < 1 (0.25)"},
+	{"slice", OPT_SLICE, "BYTES",
+	 "bytes of the arena sent at a time (by size, at most 8 slices)"},
+	{"epochs", OPT_EPOCHS, "N", "passes over the data (1)"},
+	{"steps", OPT_STEPS, "N", "stop after N local steps"},
+	{"batch", OPT_BATCH, "N", "images a step on each rank (64)"},
+	{"optimizer", OPT_OPTIMIZER, "TEXT", "sgd:lr=RATE,momentum=MU (sgd:lr=0.05,momentum=0.9)"},
+	{"schedule", OPT_SCHEDULE, "TEXT",
+	 "constant, step:every=STEPS,factor=F or onecycle (constant)"},
+	{"seed", OPT_SEED, "N", "of the initial weights and the shuffles (1)"},
+	{"pace", OPT_PACE, "RATE:LATENCY", "communicate as over such a link, e.g. 10gbit:20us"},
+	{"threads", OPT_THREADS, "N", "BLAS threads of a rank (the cores the runtime leaves free)"},
+	{"metrics", OPT_METRICS, "FILE", "write one JSON object a line every few steps"},
+	{"metrics-every", OPT_METRICS_EVERY, "N", "steps between two of these lines (10)"},
+	{"json", OPT_JSON, NULL, "print the summary as one JSON object"},
+	{"quiet", OPT_QUIET, NULL, "no progress lines"},
+	{NULL, 0, NULL, NULL},
+};
+
+static const struct tool tool = {
+	.usage = "[OPTION...]",
+	.summary = "Trains a network on images, on all ranks, averaging in the background.",
+	.options = table,
+	.notes = "Run it on two ranks with: stretto-run -n 2 stretto-train --strategy dasgd",
+};
+
+/* Ends the program if a parser said what is wrong. */
+static void expect(const char *option, const char *text, const char *problem)
+{
+	if (problem)
+		tool_fail("%s %s: %s", option, text, problem);
+}
+
+static void set_pace(struct options *options, const char *text)
+{
+	struct stretto_pace pace;
+	int length = snprintf(options->pace, SETTING, "STRETTO_PACE=%s", text);
+
+	if (length >= SETTING || stretto_parse_pace(text, &pace) != STRETTO_OK)
+		tool_fail("--pace %.80s: expected RATE:LATENCY, such as 10gbit:20us", text);
+}
+
+static void set_strategy(struct options *options, const char *text)
+{
+	if (!stretto_strategy_find(text, &options->train.average.strategy))
+		tool_fail("--strategy %s: expected none, sync, local, dasgd or dasgd-delta", text);
+}
+
+/* Options that describe the training. */
+static bool set_training(struct options *options, int id, const char *text)
+{
+	struct stretto_train_options *train = &options->train;
+
+	switch (id) {
+	case OPT_DATA:
+		options->data = text;
+		return true;
+	case OPT_MODEL:
+		options->model = text;
+		expect("--model", text, stretto_model_parse(text, &train->model));
+		return true;
+	case OPT_EPOCHS:
+		train->epochs = (size_t)tool_int("--epochs", text, 1, 1000000);
+		return true;
+	case OPT_STEPS:
+		train->steps = (size_t)tool_int("--steps", text, 1, 1000000000);
+		return true;
+	case OPT_BATCH:
+		train->model.batch = (size_t)tool_int("--batch", text, 1, 65536);
+		return true;
+	case OPT_OPTIMIZER:
+		expect("--optimizer", text, stretto_optimizer_parse(text, &train->optimizer));
+		return true;
+	case OPT_SCHEDULE:
+		expect("--schedule", text, stretto_rate_parse(text, &train->rate));
+		return true;
+	case OPT_SEED:
+		train->seed = (uint64_t)tool_int("--seed", text, 0, INT64_MAX);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Options that describe the averaging. */
+static bool set_averaging(struct options *options, int id, const char *text)
+{
+	struct stretto_average_options *average = &options->train.average;
+
+	switch (id) {
+	case OPT_STRATEGY:
+		set_strategy(options, text);
+		return true;
+	case OPT_TAU:
+		average->tau = (size_t)tool_int("--tau", text, 1, 1000000);
+		return true;
+	case OPT_DELAY:
+		average->delay = (size_t)tool_int("--delay", text, 0, 1000000);
+		return true;
+	case OPT_OWN_WEIGHT:
+		average->own_weight = (float)tool_double("--own-weight", text, 0, 1);
+		return true;
+	case OPT_SLICE:
+		average->slice =
+			tool_bytes("--slice", text, sizeof(float), (size_t)1 << 40) / sizeof(float);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Options that describe the run. */
+static void set_run(struct options *options, int id, const char *text)
+{
+	switch (id) {
+	case OPT_PACE:
+		set_pace(options, text);
+		break;
+	case OPT_THREADS:
+		options->threads = (int)tool_int("--threads", text, 1, 1024);
+		break;
+	case OPT_METRICS:
+		options->metrics = text;
+		break;
+	case OPT_METRICS_EVERY:
+		options->metrics_every = (size_t)tool_int("--metrics-every", text, 1, 1000000);
+		break;
+	case OPT_JSON:
+		options->json = true;
+		break;
+	case OPT_QUIET:
+		options->quiet = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void set_defaults(struct options *options)
+{
+	struct stretto_train_options *train = &options->train;
+
+	*options = (struct options){.data = "fashion-mnist", .metrics_every = 10};
+	options->model = "mlp:784-512-256-10";
+	train->average.strategy = STRETTO_STRATEGY_DASGD;
+	train->average.tau = 4;
+	train->average.delay = 2;
+	train->average.own_weight = 0.25f;
+	train->average.parameters = 1;
+	train->model.batch = 64;
+	train->epochs = 1;
+	train->seed = 1;
+	stretto_model_parse(options->model, &train->model);
+	stretto_optimizer_parse("sgd", &train->optimizer);
+	stretto_rate_parse("constant", &train->rate);
+}
+
+/*
+ * Defaults that depend on other options: local averages what the ranks have, with no share of their
+ * own; a delay that was not asked for is no longer than the round.
+ */
+static void settle(struct options *options, bool own_weight_given, bool delay_given)
+{
+	struct stretto_average_options *average = &options->train.average;
+	const char *problem;
+
+	if (average->strategy == STRETTO_STRATEGY_LOCAL && !own_weight_given)
+		average->own_weight = 0;
+	if (!delay_given && average->delay > average->tau)
+		average->delay = average->tau;
+	problem = stretto_average_check(average);
+	if (problem)
+		tool_fail("%s (--strategy %s --tau %zu --delay %zu --own-weight %g)", problem,
+			  stretto_strategy_name(average->strategy), average->tau, average->delay,
+			  (double)average->own_weight);
+}
+
+static void parse(int argc, char **argv, struct options *options)
+{
+	bool own_weight_given = false, delay_given = false;
+	int id;
+
+	set_defaults(options);
+	while ((id = tool_next(&tool, argc, argv)) >= 0) {
+		own_weight_given |= id == OPT_OWN_WEIGHT;
+		delay_given |= id == OPT_DELAY;
+		if (!set_training(options, id, optarg) && !set_averaging(options, id, optarg))
+			set_run(options, id, optarg);
+	}
+	if (optind < argc)
+		tool_fail("unexpected argument '%s'", argv[optind]);
+	settle(options, own_weight_given, delay_given);
+}
+
+/*
+ * All ranks of a job have the same command line: while it is read, only the first may complain.
+ * The launcher's rank is all that is known before stretto_init().
+ */
+static void parse_as_one(int argc, char **argv, struct options *options)
+{
+	const char *rank = getenv("STRETTO_RANK");
+	bool silent = rank && strcmp(rank, "0") != 0;
+	int kept = silent ? dup(STDERR_FILENO) : -1;
+	int null = silent ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+
+	if (kept >= 0 && null >= 0)
+		dup2(null, STDERR_FILENO);
+	parse(argc, argv, options);
+	if (kept >= 0 && null >= 0)
+		dup2(kept, STDERR_FILENO);
+	if (kept >= 0)
+		close(kept);
+	if (null >= 0)
+		close(null);
+}
+
+/*
+ * Loads the data on every rank and agrees on the outcome, so that nobody waits for a rank that has
+ * left: the first rank that failed says why, and all get FAILED.
+ */
+static int load(struct stretto_comm *world, const char *name, struct stretto_dataset *dataset)
+{
+	int rank = stretto_comm_rank(world), size = stretto_comm_size(world);
+	char problem[STRETTO_PROBLEM];
+	stretto_status loaded = stretto_dataset_load(name, dataset, problem);
+	int32_t first = loaded == STRETTO_OK ? size : rank;
+	stretto_status status =
+		stretto_allreduce(world, &first, &first, 1, STRETTO_I32, STRETTO_MIN);
+
+	if (status == STRETTO_OK && first == size)
+		return 0;
+	if (status != STRETTO_OK)
+		fprintf(stderr, "stretto-train: %s\n", stretto_status_text(status));
+	else if (first == rank)
+		fprintf(stderr, "stretto-train: %s\n", problem);
+	if (loaded == STRETTO_OK)
+		stretto_dataset_fini(dataset);
+	return status == STRETTO_OK ? FAILED : NO_COMMUNICATION;
+}
+
+static double hidden_of(const struct stretto_train_step *step)
+{
+	if (step->in_flight <= step->exposed)
+		return 0;
+	return 100 * (1 - step->exposed / step->in_flight);
+}
+
+static void show(struct watch *watch, const struct stretto_train_step *step)
+{
+	bool last = step->step == step->steps || step->epoch != watch->epoch;
+	double now = step->seconds;
+
+	if (!last && now - watch->shown < line_seconds[watch->terminal])
+		return;
+	fprintf(stderr, "%sepoch %zu  step %zu/%zu  loss %.4f  %.0f samples/s  hidden %.1f%%%s",
+		watch->terminal ? "\r" : "", step->epoch, step->step, step->steps, step->loss,
+		(double)(watch->samples * step->step) / now, hidden_of(step),
+		watch->terminal ? "\033[K" : "\n");
+	if (watch->terminal && step->step == step->steps)
+		fputc('\n', stderr);
+	watch->shown = now;
+	watch->epoch = step->epoch;
+}
+
+static bool observe(void *context, const struct stretto_train_step *step)
+{
+	struct watch *watch = context;
+
+	if (!watch->writes)
+		return true;
+	if (!watch->options->quiet)
+		show(watch, step);
+	return !watch->options->metrics || stretto_metrics_step(&watch->metrics, step);
+}
+
+/* A number for JSON, which has no NaN. */
+static void print_number(const char *name, double value, const char *end)
+{
+	if (isfinite(value))
+		printf("\"%s\": %.6g%s", name, value, end);
+	else
+		printf("\"%s\": null%s", name, end);
+}
+
+/* Milliseconds that one average was in flight, in the mean; NaN if there was none. */
+static double average_ms(const struct stretto_average_stats *stats)
+{
+	return stats->averages ? stats->in_flight_seconds * 1e3 / (double)stats->averages : NAN;
+}
+
+static void print_json(const struct options *options, int ranks,
+		       const struct stretto_train_result *result)
+{
+	const struct stretto_average_options *average = &options->train.average;
+	const struct stretto_average_stats *stats = &result->stats;
+
+	printf("{\"strategy\": \"%s\", ", stretto_strategy_name(average->strategy));
+	print_number("samples_per_s", result->samples_per_second, ", ");
+	print_number("step_ms", result->step_seconds * 1e3, ", ");
+	print_number("compute_ms", (result->step_seconds - result->exposed_seconds) * 1e3, ", ");
+	print_number("exposed_ms", result->exposed_seconds * 1e3, ", ");
+	print_number("hidden_percent", 100 * stretto_train_hidden(stats), ", ");
+	print_number("test_accuracy", result->accuracy, ", ");
+	print_number("effective_steps", stretto_average_effective_steps(average, ranks), ", ");
+	print_number("average_ms", average_ms(stats), ", ");
+	print_number("loss", result->loss, ", ");
+	print_number("seconds", result->seconds, ", ");
+	print_number("exposed_seconds", stats->exposed_seconds, ", ");
+	print_number("in_flight_seconds", stats->in_flight_seconds, ", ");
+	printf("\"parameter_bytes\": %zu, ", result->parameters * sizeof(float));
+	printf("\"ranks\": %d, \"model\": \"%s\", \"batch\": %zu, \"tau\": %zu, \"delay\": %zu, "
+	       "\"own_weight\": %g, \"steps\": %zu, \"seed\": %llu, \"averages\": %llu, "
+	       "\"bytes_averaged\": %llu, \"bytes_copied\": %llu, \"weight_arenas\": %zu}\n",
+	       ranks, options->model, options->train.model.batch, average->tau, average->delay,
+	       (double)average->own_weight, result->steps, (unsigned long long)options->train.seed,
+	       (unsigned long long)stats->averages, (unsigned long long)stats->bytes_averaged,
+	       (unsigned long long)stats->bytes_copied, stats->weight_arenas);
+}
+
+static void print_text(const struct options *options, int ranks,
+		       const struct stretto_train_result *result)
+{
+	const struct stretto_average_options *average = &options->train.average;
+	const struct stretto_average_stats *stats = &result->stats;
+	double step = result->step_seconds * 1e3, exposed = result->exposed_seconds * 1e3;
+
+	printf("strategy         %s on %d rank%s", stretto_strategy_name(average->strategy), ranks,
+	       ranks == 1 ? "" : "s");
+	printf(", %zu steps in %.2f s\n", result->steps, result->seconds);
+	printf("throughput       %.0f samples/s\n", result->samples_per_second);
+	printf("step             %.3f ms = %.3f compute + %.3f exposed (medians)\n", step,
+	       step - exposed, exposed);
+	if (stats->averages > 0)
+		printf("communication    %llu averages, %.3f s in flight, %.3f s exposed: %.1f %% "
+		       "hidden\n",
+		       (unsigned long long)stats->averages, stats->in_flight_seconds,
+		       stats->exposed_seconds, 100 * stretto_train_hidden(stats));
+	printf("effective steps  %g a round\n", stretto_average_effective_steps(average, ranks));
+	printf("test accuracy    %.2f %%\n", 100 * result->accuracy);
+}
+
+/* Flushes stdout: a summary that did not reach its file is a failure. */
+static int finish_output(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	perror("stretto-train: cannot write the summary");
+	return FAILED;
+}
+
+/* Says why all ranks stopped early; the exit status of all. */
+static int stopped(const struct watch *watch, const struct stretto_verdict *verdict)
+{
+	/* A metrics file that could not be written has been logged where it happened. */
+	if (watch->writes && verdict->stop == STRETTO_STOP_LOSS)
+		fprintf(stderr,
+			"%sstretto-train: the loss is not a number at step %zu on rank %d; try a "
+			"smaller learning rate\n",
+			watch->terminal && !watch->options->quiet ? "\n" : "", verdict->step,
+			verdict->rank);
+	return FAILED;
+}
+
+/* Trains with loaded data; the exit status. */
+static int train(struct stretto_comm *world, struct options *options)
+{
+	int ranks = stretto_comm_size(world);
+	struct watch watch = {
+		.options = options,
+		.writes = stretto_comm_rank(world) == 0,
+		.terminal = isatty(STDERR_FILENO) == 1,
+		.samples = options->train.model.batch * (size_t)ranks,
+		.metrics = {.every = options->metrics_every,
+			    .samples = options->train.model.batch * (size_t)ranks},
+		.epoch = 1,
+	};
+	struct stretto_train_result result;
+	stretto_status status;
+	int code = 0;
+
+	/* A file that cannot be created stops the training at the first vote. */
+	if (watch.writes && options->metrics &&
+	    stretto_metrics_open(&watch.metrics, options->metrics) != STRETTO_OK)
+		watch.metrics.failed = true;
+	options->train.observer = observe;
+	options->train.context = &watch;
+	status = stretto_train_run(world, &options->train, &result);
+	if (stretto_metrics_close(&watch.metrics) != STRETTO_OK)
+		code = FAILED;
+	if (status == STRETTO_INVALID)
+		return TOOL_USAGE;
+	if (status != STRETTO_OK) {
+		if (watch.writes)
+			fprintf(stderr, "stretto-train: %s\n", stretto_status_text(status));
+		return NO_COMMUNICATION;
+	}
+	if (result.verdict.stop != STRETTO_STOP_NONE)
+		return stopped(&watch, &result.verdict);
+	if (!watch.writes)
+		return code;
+	if (options->json)
+		print_json(options, ranks, &result);
+	else
+		print_text(options, ranks, &result);
+	return finish_output() ? FAILED : code;
+}
+
+/* The BLAS team: the cores that the runtime leaves free, or fewer. */
+static void set_threads(const struct stretto_comm *world, int wanted)
+{
+	int cores = stretto_compute_cores(world);
+
+	openblas_set_num_threads(wanted > 0 && wanted < cores ? wanted : cores);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct stretto_dataset dataset;
+	struct stretto_comm *world = NULL;
+	const char *settings[] = {options.pace, NULL};
+	struct stretto_options init = {0};
+	stretto_status status;
+	int code;
+
+	parse_as_one(argc, argv, &options);
+	if (options.pace[0] != '\0')
+		init.settings = settings;
+	status = stretto_init(&init, &world);
+	if (status != STRETTO_OK)
+		return status == STRETTO_INVALID ? TOOL_USAGE : NO_COMMUNICATION;
+	set_threads(world, options.threads);
+	code = load(world, options.data, &dataset);
+	if (code == 0) {
+		options.train.dataset = &dataset;
+		code = train(world, &options);
+		stretto_dataset_fini(&dataset);
+	}
+	status = stretto_finalize(world);
+	return code == 0 && status != STRETTO_OK ? NO_COMMUNICATION : code;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "trainer/route.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/clock.h"
+
+size_t stretto_slicing_slices(const struct stretto_slicing *slicing)
+{
+	return (slicing->count + slicing->slice - 1) / slicing->slice;
+}
+
+size_t stretto_slicing_length(const struct stretto_slicing *slicing, size_t k)
+{
+	size_t rest = slicing->count - k * slicing->slice;
+
+	return rest < slicing->slice ? rest : slicing->slice;
+}
+
+static double seconds(void)
+{
+	return (double)stretto_now() * 1e-9;
+}
+
+stretto_status stretto_route_open(struct stretto_comm *comm, const struct stretto_slicing *slicing,
+				  const float *in, float *out, struct stretto_route *route)
+{
+	stretto_status status = STRETTO_OK;
+	size_t slices = stretto_slicing_slices(slicing);
+
+	*route = (struct stretto_route){.log = route->log, .bytes = slicing->count * sizeof(float)};
+	route->slices = calloc(slices, sizeof(*route->slices));
+	if (!route->slices)
+		return STRETTO_NO_MEMORY;
+	while (route->count < slices && status == STRETTO_OK) {
+		size_t k = route->count, first = k * slicing->slice;
+
+		status = stretto_allreduce_init(comm, in + first, out + first,
+						stretto_slicing_length(slicing, k), STRETTO_F32,
+						STRETTO_AVG, &route->slices[k].request);
+		route->count += status == STRETTO_OK;
+	}
+	if (status != STRETTO_OK)
+		stretto_route_close(route);
+	return status;
+}
+
+void stretto_route_close(struct stretto_route *route)
+{
+	for (size_t k = 0; k < route->count; k++) {
+		if (route->slices[k].active)
+			stretto_wait(route->slices[k].request);
+		stretto_request_free(route->slices[k].request);
+	}
+	free(route->slices);
+	*route = (struct stretto_route){.log = route->log};
+}
+
+stretto_status stretto_route_start(struct stretto_route *route, size_t k)
+{
+	stretto_status status;
+
+	if (route->started == 0) {
+		route->start_time = seconds();
+		route->seen_time = route->start_time;
+	}
+	status = stretto_start(route->slices[k].request);
+	if (status == STRETTO_OK) {
+		route->slices[k].active = true;
+		route->started++;
+	}
+	return status;
+}
+
+/* Books a flight whose last slice is finished. */
+static void land(struct stretto_route *route)
+{
+	route->log->in_flight += route->seen_time - route->start_time;
+	route->log->flights++;
+	route->log->bytes += route->bytes;
+	route->started = 0;
+	route->finished = 0;
+}
+
+stretto_status stretto_route_finish(struct stretto_route *route, size_t k)
+{
+	struct stretto_route_slice *slice = &route->slices[k];
+	bool done = false;
+	stretto_status status;
+	double before;
+
+	stretto_test(slice->request, &done);
+	before = seconds();
+
+	/* Also for what is complete: the wait is what makes it ready to be started again. */
+	status = stretto_wait(slice->request);
+	if (!done) {
+		route->seen_time = seconds();
+		route->log->exposed += route->seen_time - before;
+	}
+	slice->active = false;
+	route->finished++;
+	if (route->finished == route->count)
+		land(route);
+	return status;
+}
+
+void stretto_route_look(struct stretto_route *route, size_t k)
+{
+	bool done = false;
+
+	if (stretto_test(route->slices[k].request, &done) == STRETTO_OK && !done)
+		route->seen_time = seconds();
+}

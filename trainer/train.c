@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "trainer/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/clock.h"
+#include "runtime/log.h"
+#include "trainer/data/shard.h"
+#include "trainer/layers/softmax.h"
+#include "trainer/windows.h"
+
+/* Local steps between two votes whether to stop. */
+enum { VOTE_PERIOD = 16 };
+
+/* A training in progress. */
+struct run {
+	struct stretto_comm *comm;
+	const struct stretto_train_options *options;
+	struct stretto_model model;
+	struct stretto_optimizer optimizer;
+	struct stretto_average *average;
+	struct stretto_shard shard;
+	struct stretto_vote vote;
+	struct stretto_windows windows;
+	float *x;        /* [batch, features] */
+	uint8_t *labels; /* [batch] */
+	uint32_t *index; /* [batch], of test images */
+	size_t steps;    /* that there will be */
+	size_t step;     /* done */
+	double start;    /* of the loop, seconds */
+	struct stretto_verdict verdict;
+};
+
+static double seconds(void)
+{
+	return (double)stretto_now() * 1e-9;
+}
+
+size_t stretto_train_steps(const struct stretto_train_options *options, int ranks)
+{
+	struct stretto_shard shard = {
+		.samples = options->dataset->train.count,
+		.batch = options->model.batch,
+		.ranks = (size_t)ranks,
+	};
+	size_t steps = options->epochs * stretto_shard_steps(&shard);
+
+	return options->steps && options->steps < steps ? options->steps : steps;
+}
+
+double stretto_train_hidden(const struct stretto_average_stats *stats)
+{
+	double shown;
+
+	if (stats->averages == 0)
+		return NAN;
+	/* All complete at the first look: nothing was ever seen in flight, nothing was waited for.
+	 */
+	if (stats->in_flight_seconds <= 0)
+		return 1;
+	shown = stats->exposed_seconds / stats->in_flight_seconds;
+	return shown < 1 ? 1 - shown : 0;
+}
+
+/* Whether the options fit together. They are the same on all ranks, so one rank says what is wrong.
+ */
+static stretto_status check(const struct run *run)
+{
+	const struct stretto_train_options *options = run->options;
+	const struct stretto_dataset *dataset = options->dataset;
+	size_t in = options->model.widths[0];
+	size_t out = options->model.widths[options->model.layers];
+	bool wrong_in = in != dataset->features, wrong_out = out < dataset->classes;
+
+	if (!wrong_in && !wrong_out && run->steps > 0)
+		return STRETTO_OK;
+	if (stretto_comm_rank(run->comm) != 0)
+		return STRETTO_INVALID;
+	if (wrong_in)
+		stretto_error("the model's input has width %zu, but an image has %zu pixels", in,
+			      dataset->features);
+	else if (wrong_out)
+		stretto_error("the model has %zu outputs, but the labels have %zu classes", out,
+			      dataset->classes);
+	else
+		stretto_error("%zu training images are too few for one step of %d ranks with a "
+			      "batch of %zu",
+			      dataset->train.count, stretto_comm_size(run->comm),
+			      options->model.batch);
+	return STRETTO_INVALID;
+}
+
+static stretto_status open_buffers(struct run *run)
+{
+	size_t batch = run->options->model.batch;
+
+	run->x = malloc(batch * run->options->dataset->features * sizeof(*run->x));
+	run->labels = malloc(batch);
+	run->index = malloc(batch * sizeof(*run->index));
+	return run->x && run->labels && run->index ? STRETTO_OK : STRETTO_NO_MEMORY;
+}
+
+static stretto_status open_run(struct run *run)
+{
+	const struct stretto_train_options *options = run->options;
+	struct stretto_average_options average = options->average;
+	stretto_status status = stretto_model_init(&run->model, &options->model);
+
+	average.parameters = run->model.parameters;
+	run->shard = (struct stretto_shard){
+		.samples = options->dataset->train.count,
+		.batch = options->model.batch,
+		.rank = (size_t)stretto_comm_rank(run->comm),
+		.ranks = (size_t)stretto_comm_size(run->comm),
+		.seed = options->seed,
+	};
+	if (status == STRETTO_OK)
+		status = open_buffers(run);
+	if (status == STRETTO_OK)
+		status = stretto_shard_init(&run->shard);
+	if (status == STRETTO_OK)
+		status = stretto_windows_init(&run->windows, run->steps, average.tau);
+	if (status == STRETTO_OK)
+		status = stretto_optimizer_init(&run->optimizer, &options->optimizer,
+						run->model.parameters);
+	if (status == STRETTO_OK)
+		status = stretto_average_new(run->comm, &average, &run->average);
+	if (status == STRETTO_OK)
+		status = stretto_vote_init(&run->vote, run->comm);
+	if (status == STRETTO_NO_MEMORY)
+		stretto_error("no memory for a model of %zu parameters (batch %zu, strategy %s)",
+			      run->model.parameters, options->model.batch,
+			      stretto_strategy_name(average.strategy));
+	return status;
+}
+
+static void close_run(struct run *run)
+{
+	stretto_vote_fini(&run->vote);
+	stretto_average_free(run->average);
+	stretto_optimizer_fini(&run->optimizer);
+	stretto_windows_fini(&run->windows);
+	stretto_shard_fini(&run->shard);
+	stretto_model_fini(&run->model);
+	free(run->x);
+	free(run->labels);
+	free(run->index);
+}
+
+static stretto_status ready(void *context, size_t first, size_t count)
+{
+	return stretto_average_ready(context, first, count);
+}
+
+/* One local step: batch, forward, backward, and the pass of the averager. *loss is the batch's. */
+static stretto_status step(struct run *run, double *loss)
+{
+	const struct stretto_train_options *options = run->options;
+	size_t batch = options->model.batch, per_epoch = stretto_shard_steps(&run->shard);
+	struct stretto_model_backward backward = {
+		.weights = stretto_average_weights(run->average),
+		.x = run->x,
+		.gradients = stretto_average_gradients(run->average),
+		.ready = ready,
+		.context = run->average,
+		.rows = batch,
+	};
+	stretto_status status;
+
+	if (run->step % per_epoch == 0)
+		stretto_shard_shuffle(&run->shard, run->step / per_epoch);
+	stretto_dataset_batch(options->dataset, &options->dataset->train, batch,
+			      stretto_shard_step(&run->shard, run->step % per_epoch), run->x,
+			      run->labels);
+	stretto_model_forward(&run->model, backward.weights, batch, run->x);
+	*loss = stretto_model_loss(&run->model, batch, run->labels);
+	status = stretto_model_backward(&run->model, &backward);
+	if (status != STRETTO_OK)
+		return status;
+	run->optimizer.rate = options->optimizer.rate *
+			      (float)stretto_rate_at(&options->rate, run->step, run->steps);
+	run->step++;
+	return stretto_average_step(run->average, stretto_optimizer_update, &run->optimizer);
+}
+
+/* Measures the step that was made, shows it to the observer, and votes when it is time. */
+static stretto_status after_step(struct run *run, double loss)
+{
+	size_t per_epoch = stretto_shard_steps(&run->shard);
+	struct stretto_average_stats stats;
+	struct stretto_train_step seen;
+
+	stretto_average_stats(run->average, &stats);
+	seen = (struct stretto_train_step){
+		.step = run->step,
+		.steps = run->steps,
+		.epoch = (run->step - 1) / per_epoch + 1,
+		.loss = loss,
+		.rate = (double)run->optimizer.rate,
+		.seconds = seconds() - run->start,
+		.exposed = stats.exposed_seconds,
+		.in_flight = stats.in_flight_seconds,
+	};
+	stretto_windows_add(&run->windows, seen.seconds, seen.exposed, loss);
+	if (!isfinite(loss))
+		stretto_vote_put(&run->vote, STRETTO_STOP_LOSS, run->step);
+	if (run->options->observer && !run->options->observer(run->options->context, &seen))
+		stretto_vote_put(&run->vote, STRETTO_STOP_OBSERVER, run->step);
+	if (run->step % VOTE_PERIOD != 0)
+		return STRETTO_OK;
+	return stretto_vote_turn(&run->vote, &run->verdict);
+}
+
+static stretto_status loop(struct run *run)
+{
+	stretto_status status = stretto_barrier(run->comm);
+
+	run->start = seconds();
+	while (status == STRETTO_OK && run->step < run->steps &&
+	       run->verdict.stop == STRETTO_STOP_NONE) {
+		double loss = 0;
+
+		status = step(run, &loss);
+		if (status == STRETTO_OK)
+			status = after_step(run, loss);
+	}
+	return status;
+}
+
+/* Accuracy on the test images, each rank taking its share of them. */
+static stretto_status test(struct run *run, double *accuracy)
+{
+	const struct stretto_samples *samples = &run->options->dataset->test;
+	const float *weights = stretto_average_weights(run->average);
+	size_t classes = run->options->model.widths[run->options->model.layers];
+	size_t at = samples->count * run->shard.rank / run->shard.ranks;
+	size_t end = samples->count * (run->shard.rank + 1) / run->shard.ranks;
+	int64_t hits = 0;
+	stretto_status status;
+
+	while (at < end) {
+		size_t rows = end - at < run->model.batch ? end - at : run->model.batch;
+		const float *scores;
+
+		for (size_t i = 0; i < rows; i++)
+			run->index[i] = (uint32_t)(at + i);
+		stretto_dataset_batch(run->options->dataset, samples, rows, run->index, run->x,
+				      run->labels);
+		scores = stretto_model_forward(&run->model, weights, rows, run->x);
+		hits += (int64_t)stretto_softmax_hits(rows, classes, run->labels, scores);
+		at += rows;
+	}
+	status = stretto_allreduce(run->comm, &hits, &hits, 1, STRETTO_I64, STRETTO_SUM);
+	if (status == STRETTO_OK)
+		*accuracy = (double)hits / (double)samples->count;
+	return status;
+}
+
+static void measure(struct run *run, struct stretto_train_result *result)
+{
+	size_t samples = run->step * run->shard.batch * run->shard.ranks;
+
+	result->parameters = run->model.parameters;
+	result->steps = run->step;
+	result->seconds = seconds() - run->start;
+	result->samples_per_second = (double)samples / result->seconds;
+	stretto_windows_medians(&run->windows, &result->step_seconds, &result->exposed_seconds);
+	result->loss = run->windows.loss;
+	stretto_average_stats(run->average, &result->stats);
+}
+
+stretto_status stretto_train_run(struct stretto_comm *comm,
+				 const struct stretto_train_options *options,
+				 struct stretto_train_result *result)
+{
+	struct run run = {.comm = comm, .options = options};
+	struct stretto_train_result found = {0};
+	stretto_status status;
+
+	run.steps = stretto_train_steps(options, stretto_comm_size(comm));
+	status = check(&run);
+	if (status != STRETTO_OK)
+		return status;
+	status = open_run(&run);
+	if (status == STRETTO_OK) {
+		stretto_model_start(&run.model, options->seed,
+				    stretto_average_weights(run.average));
+		status = loop(&run);
+	}
+	if (status == STRETTO_OK) {
+		measure(&run, &found);
+		if (run.verdict.stop == STRETTO_STOP_NONE)
+			status = stretto_vote_last(&run.vote, &run.verdict);
+	}
+	if (status == STRETTO_OK && run.verdict.stop == STRETTO_STOP_NONE) {
+		status = stretto_average_drain(run.average);
+		if (status == STRETTO_OK)
+			status = test(&run, &found.accuracy);
+	}
+	found.verdict = run.verdict;
+	if (status == STRETTO_OK)
+		*result = found;
+	close_run(&run);
+	return status;
+}

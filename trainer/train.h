@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * train.h: the training loop of a rank, from initial weights to test accuracy.
+ *
+ * Every rank starts from the same weights, trains on its own shard, and leaves all communication to
+ * the averaging strategy. Times are measured as they are: a step is compute and exposed
+ * communication (waiting for an average), nothing else is taken out of it.
+ *
+ * Threads: one at a time for each communicator.
+ */
+#ifndef STRETTO_TRAINER_TRAIN_H
+#define STRETTO_TRAINER_TRAIN_H
+
+#include "trainer/data/dataset.h"
+#include "trainer/model.h"
+#include "trainer/optimizer.h"
+#include "trainer/rate.h"
+#include "trainer/stretto_train.h"
+#include "trainer/vote.h"
+
+/* What an observer sees after each local step of its rank. */
+struct stretto_train_step {
+	size_t step;      /* local steps done, from 1 */
+	size_t steps;     /* that there will be */
+	size_t epoch;     /* of this step, from 1 */
+	double loss;      /* mean of this rank's batch */
+	double rate;      /* learning rate */
+	double seconds;   /* since the training began */
+	double exposed;   /* of which waiting for averages */
+	double in_flight; /* time that averages were in flight, see stretto_average_stats() */
+};
+
+/* Called after every step, on every rank; false asks to stop all ranks (which takes some steps). */
+typedef bool stretto_train_observer(void *context, const struct stretto_train_step *step);
+
+/* All the same on all ranks, but for the observer. */
+struct stretto_train_options {
+	const struct stretto_dataset *dataset;  /* borrowed */
+	struct stretto_model_options model;     /* model.batch: samples of a rank in a step */
+	struct stretto_average_options average; /* parameters is filled in */
+	struct stretto_optimizer_options optimizer;
+	struct stretto_rate rate;
+	size_t epochs;                    /* >= 1 */
+	size_t steps;                     /* stop after so many local steps; 0: not */
+	uint64_t seed;                    /* of weights and shuffles */
+	stretto_train_observer *observer; /* NULL: none */
+	void *context;                    /* of the observer */
+};
+
+/* What came out; of this rank, where not said otherwise. */
+struct stretto_train_result {
+	size_t parameters;                  /* floats of the model's arena */
+	size_t steps;                       /* local steps done */
+	double seconds;                     /* the whole training loop */
+	double step_seconds;                /* median over windows of rounds */
+	double exposed_seconds;             /* of a step, median over the same windows */
+	double samples_per_second;          /* of all ranks */
+	double loss;                        /* mean over this rank's last window of steps */
+	double accuracy;                    /* share of the test images, summed over ranks */
+	struct stretto_average_stats stats; /* at the end of the loop, before the drain */
+	struct stretto_verdict verdict;     /* stop is STRETTO_STOP_NONE if it ran to its end */
+};
+
+/* Local steps of the whole training on `ranks` ranks; 0 if the data is too little for one. Pure. */
+size_t stretto_train_steps(const struct stretto_train_options *options, int ranks);
+
+/*
+ * Trains and tests. Collective. STRETTO_INVALID if the options do not fit together (logged), else
+ * errors of an allreduce. If the ranks agreed to stop, STRETTO_OK, with the verdict in *result and
+ * no accuracy.
+ */
+stretto_status stretto_train_run(struct stretto_comm *comm,
+				 const struct stretto_train_options *options,
+				 struct stretto_train_result *result);
+
+/* The share of its time in flight that the communication was hidden, 0 to 1; NaN if none flew. */
+double stretto_train_hidden(const struct stretto_average_stats *stats);
+
+#endif
