@@ -119,7 +119,8 @@ STRETTO_API stretto_status stretto_coll_init(struct stretto_comm *comm,
 STRETTO_API stretto_status stretto_coll_run(struct stretto_comm *comm,
 					    const struct stretto_coll_args *args);
 
-/* The same, started at once: what the nonblocking calls do. The caller ends it with stretto_wait(). */
+/* The same, started at once: what the nonblocking calls do. The caller ends it with stretto_wait().
+ */
 STRETTO_API stretto_status stretto_coll_start(struct stretto_comm *comm,
 					      const struct stretto_coll_args *args,
 					      struct stretto_request **request);

@@ -116,6 +116,7 @@ static void set_env(struct stretto_channel *channel)
 		.context = channel,
 		.check = stretto_channel_check,
 		.notice = stretto_channel_notice,
+		.wanted = stretto_channel_wanted,
 		.failed = stretto_channel_failed,
 		.watch = watch,
 		.unwatch = unwatch,
@@ -203,6 +204,7 @@ stretto_status stretto_channel_endpoint(struct stretto_channel *channel, int pee
 			return status;
 		channel->endpoints[peer] = *endpoint;
 		stretto_debug("channel %d: rank %d by %s", channel->index, peer, name_of(device));
+		stretto_channel_tell_new(channel, *endpoint);
 		return STRETTO_OK;
 	}
 	stretto_error("no transport reaches rank %d: it is on another node, or STRETTO_TRANSPORTS "
@@ -239,7 +241,7 @@ void stretto_channel_submit(struct stretto_channel *channel, struct stretto_work
 
 static void publish(struct stretto_channel *channel, const struct stretto_work *work)
 {
-	struct stretto_peer_state state = {work->comm->id, work->sequence};
+	struct stretto_peer_state state = {work->comm->id, work->sequence, work->signature};
 
 	for (int i = 0; i < channel->device_count; i++) {
 		struct stretto_device *device = channel->devices[i];
@@ -301,6 +303,7 @@ static void look_at_timers(struct stretto_channel *channel)
 	if (now >= channel->next_timers) {
 		channel->next_timers = now + TIMERS_NS;
 		stretto_channel_deadlines(channel, now);
+		stretto_channel_compare(channel);
 	}
 	if (now >= channel->next_events) {
 		channel->next_events = now + EVENTS_NS;
@@ -441,6 +444,7 @@ bool stretto_channel_doze(struct stretto_channel *channel)
 	/* seq_cst, before the last look; partner is stretto_channel_kick() */
 	atomic_fetch_add(&channel->dozing, 1);
 	until = arm(channel);
+	stretto_channel_compare(channel);
 	if (stretto_channel_turn(channel) == 0 && !atomic_load(&channel->stop)) {
 		put_baton(channel);
 		count = sleep_until(channel, until, events, 8);

@@ -160,6 +160,14 @@ bool stretto_channel_check(void *channel, int peer, const struct stretto_key *ke
 			   const struct stretto_signature *signature);
 void stretto_channel_notice(void *channel, int peer, const struct stretto_notice *notice);
 void stretto_channel_failed(void *channel, int peer, const char *why);
+void stretto_channel_wanted(void *channel, int peer);
+/* Tells a new endpoint's peer of the communicators that are broken already. Baton. */
+void stretto_channel_tell_new(struct stretto_channel *channel, struct stretto_endpoint *endpoint);
+/*
+ * Compares the work under way with what connected peers say they entered. Finds ranks that wait for
+ * each other in different operations, where no message would ever tell. Baton.
+ */
+void stretto_channel_compare(struct stretto_channel *channel);
 /* Compares work that starts with what came early. Baton. */
 void stretto_channel_check_early(struct stretto_channel *channel, const struct stretto_work *work);
 /* Ends the work of broken communicators and tells their ranks. Returns how much. Baton. */

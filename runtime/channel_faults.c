@@ -94,6 +94,68 @@ void stretto_channel_check_early(struct stretto_channel *channel, const struct s
 	}
 }
 
+void stretto_channel_tell_new(struct stretto_channel *channel, struct stretto_endpoint *endpoint)
+{
+	struct stretto_world *world = channel->world;
+	struct stretto_notice notices[8];
+	int count = 0;
+
+	/* relaxed: what breaks later is told by stretto_channel_faults() */
+	if (atomic_load_explicit(&world->broken, memory_order_relaxed) == 0)
+		return;
+	pthread_mutex_lock(&world->lock);
+	STRETTO_LIST_FOR (it, &world->comms) {
+		const struct stretto_comm *comm =
+			stretto_container_of(it, struct stretto_comm, link);
+
+		if (count < 8 && stretto_comm_state(comm) != STRETTO_OK &&
+		    stretto_comm_rank_of(comm, endpoint->peer) >= 0)
+			notices[count++] = comm->notice;
+	}
+	pthread_mutex_unlock(&world->lock);
+	while (count > 0)
+		endpoint->transport->notify(endpoint, &notices[--count]);
+}
+
+void stretto_channel_wanted(void *context, int peer)
+{
+	struct stretto_channel *channel = context;
+	struct stretto_endpoint *endpoint;
+
+	if (stretto_channel_endpoint(channel, peer, &endpoint) != STRETTO_OK)
+		stretto_debug("rank %d wants a connection that cannot be made", peer);
+}
+
+static void compare_work(struct stretto_channel *channel, const struct stretto_work *work)
+{
+	const struct stretto_comm *comm = work->comm;
+
+	for (int rank = 0; rank < comm->size; rank++) {
+		const struct stretto_endpoint *endpoint = channel->endpoints[comm->ranks[rank]];
+		struct stretto_peer_state state;
+
+		if (!endpoint || !endpoint->transport->peer_state ||
+		    !endpoint->transport->peer_state(endpoint, &state))
+			continue;
+		if (state.comm == comm->id && state.sequence == work->sequence &&
+		    !same(&state.signature, &work->signature)) {
+			disagree(work, comm->ranks[rank], &state.signature);
+			return;
+		}
+	}
+}
+
+void stretto_channel_compare(struct stretto_channel *channel)
+{
+	STRETTO_LIST_FOR (it, &channel->active) {
+		const struct stretto_work *work =
+			stretto_container_of(it, struct stretto_work, link);
+
+		if (stretto_comm_state(work->comm) == STRETTO_OK)
+			compare_work(channel, work);
+	}
+}
+
 /* Any channel's describe() will do: signatures are the same everywhere. */
 static const char *describe(struct stretto_channel *channel,
 			    const struct stretto_signature *signature, char *buf, size_t size)

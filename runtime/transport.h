@@ -115,6 +115,8 @@ struct stretto_device_env {
 		      const struct stretto_signature *signature);
 	/* A peer says that a communicator is broken. */
 	void (*notice)(void *context, int peer, const struct stretto_notice *notice);
+	/* A peer wants to be connected to: its operation needs us. */
+	void (*wanted)(void *context, int peer);
 	/* The peer is gone or cannot be reached; `why` is one line. Its endpoint fails all posts.
 	 */
 	void (*failed)(void *context, int peer, const char *why);
@@ -127,6 +129,7 @@ struct stretto_device_env {
 struct stretto_peer_state {
 	uint32_t comm;     /* of the operation it entered last */
 	uint32_t sequence; /* of that operation; 0: none yet */
+	struct stretto_signature signature;
 };
 
 /* Plain numbers and facts about a transport. */
@@ -178,6 +181,8 @@ struct stretto_transport {
 	uint64_t (*arm)(struct stretto_device *device);
 	/* Undoes arm(). May be NULL. */
 	void (*disarm)(struct stretto_device *device);
+	/* Whether all that notify() was told has left, as far as peers can take it. May be NULL. */
+	bool (*told)(const struct stretto_device *device);
 	/* Publishes what this rank entered, for peers' peer_state(). May be NULL. */
 	void (*publish)(struct stretto_device *device, const struct stretto_peer_state *state);
 	/* false: the peer has not answered yet, or the transport does not know. May be NULL. */

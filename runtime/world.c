@@ -9,10 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "runtime/clock.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
 #include "runtime/progress.h"
+
+/* How long a broken world waits for peers that are to be told why: at least, for those that come
+ * only now, and at most. */
+#define LINGER_LEAST_SECONDS 0.2
+#define LINGER_SECONDS       1.0
 
 enum { BLOB_MAGIC = 0x53574c44, BLOB_VERSION = 1 };
 
@@ -257,6 +264,40 @@ stretto_status stretto_init(const struct stretto_options *options, struct strett
 	return STRETTO_OK;
 }
 
+/* Whether a channel's peers know all that they are to be told. Takes a turn for it. */
+static bool peers_told(struct stretto_channel *channel)
+{
+	bool told = true;
+
+	stretto_channel_take_baton(channel);
+	stretto_channel_turn(channel);
+	for (int d = 0; d < channel->device_count; d++) {
+		const struct stretto_device *device = channel->devices[d];
+
+		if (device->transport->told && !device->transport->told(device))
+			told = false;
+	}
+	stretto_channel_leave_baton(channel);
+	return told;
+}
+
+/*
+ * The world is broken: the others learn why from our notices, and would see only that we are gone
+ * if we left before they have them. Waits a moment for those that are still connecting.
+ */
+static void linger(struct stretto_world *world)
+{
+	uint64_t start = stretto_now();
+	bool told;
+
+	do {
+		told = stretto_now() >= stretto_after(start, LINGER_LEAST_SECONDS);
+		for (size_t c = 0; c < world->config.channels; c++)
+			told &= peers_told(world->channels[c]);
+		usleep(500);
+	} while (!told && stretto_now() < stretto_after(start, LINGER_SECONDS));
+}
+
 stretto_status stretto_finalize(struct stretto_comm *comm)
 {
 	struct stretto_world *world;
@@ -273,6 +314,8 @@ stretto_status stretto_finalize(struct stretto_comm *comm)
 	atomic_store(&world->closing, true);
 	if (stretto_comm_state(comm) == STRETTO_OK)
 		status = stretto_bootstrap_barrier(world->bootstrap);
+	else
+		linger(world);
 	stretto_progress_stop(world);
 	stretto_comm_free(comm);
 	free_world(world);

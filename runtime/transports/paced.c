@@ -247,6 +247,13 @@ static void paced_disarm(struct stretto_device *base)
 		inner->transport->disarm(inner);
 }
 
+static bool paced_told(const struct stretto_device *base)
+{
+	const struct stretto_device *inner = device_of(base)->inner;
+
+	return !inner->transport->told || inner->transport->told(inner);
+}
+
 static void paced_publish(struct stretto_device *base, const struct stretto_peer_state *state)
 {
 	struct stretto_device *inner = device_of(base)->inner;
@@ -280,6 +287,7 @@ static const struct stretto_transport paced = {
 	.events = paced_events,
 	.arm = paced_arm,
 	.disarm = paced_disarm,
+	.told = paced_told,
 	.publish = paced_publish,
 	.peer_state = paced_peer_state,
 };

@@ -112,6 +112,7 @@ struct shm_endpoint {
 	uint32_t *shared; /* ids of our regions that the peer has; owned */
 	size_t shared_count, shared_capacity;
 	pid_t peer_pid; /* in our pid namespace; 0 if it is not visible */
+	bool knocked;   /* we asked the lower rank to connect */
 	bool cma;       /* process_vm_readv of the peer works */
 };
 
@@ -146,6 +147,8 @@ void shm_fail(struct shm_endpoint *endpoint, const char *why);
 bool shm_can_send(struct shm_endpoint *endpoint);
 /* Fills the next cell (there is room) and wakes the peer if it sleeps. */
 void shm_send_cell(struct shm_endpoint *endpoint, const struct shm_cell *cell);
+/* Wakes the peer if it sleeps. */
+void shm_wake_peer(struct shm_endpoint *endpoint);
 /* Sends a control cell now, or as soon as there is room. false: out of memory. */
 bool shm_send_control(struct shm_endpoint *endpoint, const struct shm_cell *cell);
 /* Sends what was queued; returns how much. */

@@ -241,13 +241,18 @@ static bool take_hello(struct shm_endpoint *endpoint, const struct shm_hello *he
 	return true;
 }
 
-static void ready(struct shm_endpoint *endpoint)
+static void set_directions(struct shm_endpoint *endpoint)
 {
 	bool lower = endpoint->base.device->env->rank < endpoint->base.peer;
 
 	endpoint->tx = lower ? &endpoint->pair->up : &endpoint->pair->down;
 	endpoint->rx = lower ? &endpoint->pair->down : &endpoint->pair->up;
+}
+
+static void ready(struct shm_endpoint *endpoint)
+{
 	endpoint->state = SHM_READY;
+	shm_wake_peer(endpoint);
 	shm_device_of(endpoint->base.device)->connecting--;
 	stretto_debug("shm: connected to rank %d%s", endpoint->base.peer,
 		      endpoint->cma ? "" : " without process_vm_readv");
@@ -282,6 +287,7 @@ static stretto_status call(struct shm_endpoint *endpoint)
 	if (status == STRETTO_OK) {
 		endpoint->socket = fd;
 		fd = -1;
+		set_directions(endpoint);
 	} else {
 		munmap(endpoint->pair, sizeof(struct shm_pair));
 		endpoint->pair = NULL;
@@ -294,6 +300,30 @@ out:
 	return status;
 }
 
+/*
+ * The higher rank's part when it comes first: the lower rank may have no need of its own.
+ * STRETTO_AGAIN: later.
+ */
+static stretto_status knock(struct shm_endpoint *endpoint)
+{
+	struct shm_hello hello;
+	struct sockaddr_un name;
+	socklen_t length = socket_name(&name, endpoint->peer_address.name);
+	stretto_status status = STRETTO_OK;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return STRETTO_SYSTEM;
+	make_hello(shm_device_of(endpoint->base.device), &endpoint->peer_address, &hello);
+	if (connect(fd, (struct sockaddr *)&name, length) != 0)
+		status = errno == EAGAIN ? STRETTO_AGAIN : STRETTO_PEER_FAILED;
+	else if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		status = errno == EAGAIN ? STRETTO_AGAIN : STRETTO_PEER_FAILED;
+	close(fd);
+	endpoint->knocked = status == STRETTO_OK;
+	return status;
+}
+
 /* The higher rank's part: answers a visitor. */
 static bool answer(struct shm_endpoint *endpoint, struct shm_visitor *visitor)
 {
@@ -303,12 +333,16 @@ static bool answer(struct shm_endpoint *endpoint, struct shm_visitor *visitor)
 	endpoint->socket = visitor->socket; /* watched since it was accepted */
 	visitor->socket = -1;
 	make_hello(device, &endpoint->peer_address, &hello);
-	if (!take_hello(endpoint, &visitor->hello, visitor->fds) ||
-	    send_with_fds(endpoint->socket, &hello, sizeof hello,
-			  (int[]){device->page_fd, device->base.env->wake_fd}, 2) != STRETTO_OK)
+	if (!take_hello(endpoint, &visitor->hello, visitor->fds))
 		return false;
-	ready(endpoint);
-	return true;
+	set_directions(endpoint);
+	if (send_with_fds(endpoint->socket, &hello, sizeof hello,
+			  (int[]){device->page_fd, device->base.env->wake_fd}, 2) == STRETTO_OK) {
+		ready(endpoint);
+		return true;
+	}
+	shm_receive(endpoint); /* what it sent before it ended counts */
+	return false;
 }
 
 void shm_drop_visitor(struct shm_device *device, struct shm_visitor *visitor)
@@ -373,6 +407,11 @@ static void hear_visitors(struct shm_device *device)
 			continue;
 		}
 		visitor->rank = visitor->hello.rank;
+		device->base.env->wanted(device->base.env->context, visitor->rank);
+		if (visitor->fds[0] < 0) { /* a knock */
+			shm_drop_visitor(device, visitor);
+			continue;
+		}
 		/* It says nothing more before we answer; a death shows when we do. */
 		device->base.env->unwatch(device->base.env->context, visitor->socket);
 	}
@@ -445,30 +484,14 @@ static void hear_peer(struct shm_endpoint *endpoint)
 	}
 }
 
-/* Goes on with a connection that is not ready. */
-static void go_on(struct shm_endpoint *endpoint)
+/* The lower rank's part: hears the answer to its hello. */
+static void hear_answer(struct shm_endpoint *endpoint)
 {
 	struct shm_device *device = shm_device_of(endpoint->base.device);
-	stretto_status status = STRETTO_OK;
 	struct shm_hello hello;
 	int fds[MAX_FDS];
-	ssize_t got;
+	ssize_t got = receive_with_fds(endpoint->socket, &hello, sizeof hello, fds);
 
-	if (device->base.env->rank > endpoint->base.peer) {
-		meet(endpoint);
-		return;
-	}
-	if (endpoint->socket < 0)
-		status = call(endpoint);
-	if (status == STRETTO_AGAIN) {
-		device->starved = true;
-		return;
-	}
-	if (status != STRETTO_OK) {
-		shm_fail(endpoint, "it cannot be connected to: its process has ended");
-		return;
-	}
-	got = receive_with_fds(endpoint->socket, &hello, sizeof hello, fds);
 	if (got < 0)
 		return;
 	if (got > 0 && !hello_fault(device, &hello) && take_hello(endpoint, &hello, fds))
@@ -476,6 +499,29 @@ static void go_on(struct shm_endpoint *endpoint)
 	else
 		shm_fail(endpoint, "it ended while it connected");
 	close_fds(fds);
+}
+
+/* Goes on with a connection that is not ready. */
+static void go_on(struct shm_endpoint *endpoint)
+{
+	struct shm_device *device = shm_device_of(endpoint->base.device);
+	bool higher = device->base.env->rank > endpoint->base.peer;
+	stretto_status status = STRETTO_OK;
+
+	if (higher)
+		meet(endpoint);
+	if (endpoint->state != SHM_CONNECTING)
+		return;
+	if (higher && !endpoint->knocked)
+		status = knock(endpoint);
+	else if (!higher && endpoint->socket < 0)
+		status = call(endpoint);
+	if (status == STRETTO_AGAIN)
+		device->starved = true;
+	else if (status != STRETTO_OK)
+		shm_fail(endpoint, "it cannot be connected to: its process has ended");
+	else if (!higher)
+		hear_answer(endpoint);
 }
 
 void shm_events(struct stretto_device *base)

@@ -204,36 +204,65 @@ static uint64_t shm_arm(struct stretto_device *base)
 	bool starved = device->starved;
 
 	device->starved = false;
-	/* seq_cst: before the poll that follows; partner is the look at armed in wake_peer() */
+	/* seq_cst: before the poll that follows; partner is the look at armed in shm_wake_peer() */
 	atomic_store(&device->page->armed, 1);
 	return starved ? stretto_after(stretto_now(), STARVED_SECONDS) : STRETTO_NEVER;
 }
 
 static void shm_disarm(struct stretto_device *base)
 {
-	/* relaxed: a late wake-up is harmless; partner is wake_peer() */
+	/* relaxed: a late wake-up is harmless; partner is shm_wake_peer() */
 	atomic_store_explicit(&shm_device_of(base)->page->armed, 0, memory_order_relaxed);
+}
+
+static bool shm_told(const struct stretto_device *base)
+{
+	const struct shm_device *device = shm_device_of(base);
+
+	STRETTO_LIST_FOR (it, &device->endpoints) {
+		const struct shm_endpoint *endpoint =
+			stretto_container_of(it, struct shm_endpoint, link);
+
+		if (endpoint->state != SHM_FAILED && (endpoint->queue_count > 0 || !endpoint->tx))
+			return false;
+	}
+	return true;
 }
 
 static void shm_publish(struct stretto_device *base, const struct stretto_peer_state *state)
 {
-	/* relaxed: read by peers for messages only; partner is shm_peer_state() */
-	atomic_store_explicit(&shm_device_of(base)->page->entered,
-			      (uint64_t)state->comm << 32 | state->sequence, memory_order_relaxed);
+	struct shm_page *page = shm_device_of(base)->page;
+	uint64_t words[3];
+
+	memcpy(words, state, sizeof words);
+	/* release: the words that follow are not seen with an even version before; partner below */
+	atomic_fetch_add_explicit(&page->version, 1, memory_order_acq_rel);
+	for (int i = 0; i < 3; i++)
+		atomic_store_explicit(&page->entered[i], words[i], memory_order_release);
+	/* seq_cst: of two ranks that publish and then look, one sees the other; partner below */
+	atomic_fetch_add(&page->version, 1);
 }
 
 static bool shm_peer_state(const struct stretto_endpoint *base, struct stretto_peer_state *state)
 {
 	const struct shm_endpoint *endpoint = shm_endpoint_of(base);
-	uint64_t entered;
+	uint64_t words[3];
+	uint32_t version;
 
 	if (!endpoint->peer_page)
 		return false;
-	/* relaxed: partner is shm_publish() */
-	entered = atomic_load_explicit(&endpoint->peer_page->entered, memory_order_relaxed);
-	state->comm = (uint32_t)(entered >> 32);
-	state->sequence = (uint32_t)entered;
-	return true;
+	for (int tries = 0; tries < 100; tries++) {
+		/* seq_cst, and acquire for the words: partners are in shm_publish() */
+		version = atomic_load(&endpoint->peer_page->version);
+		for (int i = 0; i < 3; i++)
+			words[i] = atomic_load_explicit(&endpoint->peer_page->entered[i],
+							memory_order_acquire);
+		if (version % 2 == 0 && version == atomic_load(&endpoint->peer_page->version)) {
+			memcpy(state, words, sizeof words);
+			return true;
+		}
+	}
+	return false; /* it was interrupted while it wrote; there will be another look */
 }
 
 const struct stretto_transport stretto_transport_shm = {
@@ -255,6 +284,7 @@ const struct stretto_transport stretto_transport_shm = {
 	.events = shm_events,
 	.arm = shm_arm,
 	.disarm = shm_disarm,
+	.told = shm_told,
 	.publish = shm_publish,
 	.peer_state = shm_peer_state,
 };

@@ -119,8 +119,9 @@ struct shm_pair {
 struct shm_page {
 	/* 1: the rank sleeps; who resets it to 0 must wake it. */
 	alignas(SHM_LINE) _Atomic uint32_t armed;
-	/* comm << 32 | sequence of the operation that the rank entered last */
-	alignas(SHM_LINE) _Atomic uint64_t entered;
+	/* struct stretto_peer_state of the operation that the rank entered last; */
+	alignas(SHM_LINE) _Atomic uint64_t entered[3];
+	_Atomic uint32_t version; /* odd while `entered` is being written */
 };
 
 /* First message of a connection, both ways. With it: page, eventfd, and the pair from the lower
@@ -136,6 +137,8 @@ struct shm_hello {
 };
 
 enum { SHM_MAGIC = 0x53545254, SHM_VERSION = 1 };
+
+_Static_assert(sizeof(struct stretto_peer_state) == 24, "fits shm_page.entered");
 
 /* Later messages on the socket: a region, with its memfd. */
 struct shm_region_message {

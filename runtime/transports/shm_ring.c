@@ -19,10 +19,12 @@ bool shm_can_send(struct shm_endpoint *endpoint)
 	return false;
 }
 
-static void wake_peer(struct shm_endpoint *endpoint)
+void shm_wake_peer(struct shm_endpoint *endpoint)
 {
 	static const uint64_t one = 1;
 
+	if (!endpoint->peer_page)
+		return; /* not connected yet: ready() looks again */
 	/*
 	 * seq_cst, after the seq_cst store of turn: either we see armed, or the peer's look at the
 	 * ring after it armed sees the cell. Partner is shm_arm() and the poll after it.
@@ -46,16 +48,18 @@ void shm_send_cell(struct shm_endpoint *endpoint, const struct shm_cell *cell)
 	/* seq_cst: publishes the line to shm_next_cell(), and is ordered before the look at armed
 	 */
 	atomic_store(&place->turn, ++endpoint->tx_next);
-	wake_peer(endpoint);
+	shm_wake_peer(endpoint);
 }
 
 bool shm_send_control(struct shm_endpoint *endpoint, const struct shm_cell *cell)
 {
 	size_t capacity = endpoint->queue_capacity;
 
-	if (endpoint->state != SHM_READY)
+	if (endpoint->state == SHM_FAILED)
 		return true; /* nobody is there to read it */
-	if (endpoint->queue_count == 0 && shm_can_send(endpoint)) {
+	/* The lower rank has the ring before the peer answers; the peer finds the cell when it
+	 * does. */
+	if (endpoint->tx && endpoint->queue_count == 0 && shm_can_send(endpoint)) {
 		shm_send_cell(endpoint, cell);
 		return true;
 	}

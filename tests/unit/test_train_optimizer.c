@@ -180,24 +180,28 @@ static void test_rng(void **state)
 		assert_in_range(counts[i], 10000 - 450, 10000 + 450);
 }
 
-/* 40 steps in rounds of 8: two windows of 16 and a rest; medians, not means. */
+/* 72 steps in rounds of 16: four windows and a rest; the slowest and the fastest do not count. */
 static void test_windows(void **state)
 {
+	static const double steps[] = {0.002, 1.0, 0.004, 0.001, 7.0};
+	static const double waits[] = {0.001, 0.002, 0.5, 0.0, 7.0};
+	struct stretto_window total = {0, 0, 0}, typical;
 	struct stretto_windows windows;
-	double seconds = 0, exposed = 0, step, waited;
 
 	(void)state;
-	assert_int_equal(stretto_windows_init(&windows, 56, 8), STRETTO_OK);
-	for (size_t i = 0; i < 56; i++) {
-		/* The second window is disturbed. */
-		seconds += i / 16 == 1 ? 1.0 : 0.002;
-		exposed += i / 16 == 1 ? 0.5 : 0.001;
-		stretto_windows_add(&windows, seconds, exposed, (double)(i / 16));
+	assert_int_equal(stretto_windows_init(&windows, 72, 16), STRETTO_OK);
+	assert_near(stretto_windows_typical(&windows).seconds, 0);
+	for (size_t i = 0; i < 72; i++) {
+		total.seconds += steps[i / 16];
+		total.exposed += waits[i / 16];
+		total.in_flight += 0.25;
+		stretto_windows_add(&windows, &total, (double)(i / 16));
 	}
-	stretto_windows_medians(&windows, &step, &waited);
-	assert_near(step, 0.002);
-	assert_near(waited, 0.001);
-	assert_near(windows.loss, 2);
+	typical = stretto_windows_typical(&windows);
+	assert_near(typical.seconds, 0.003);
+	assert_near(typical.exposed, 0.0015);
+	assert_near(typical.in_flight, 0.25);
+	assert_near(windows.loss, 3);
 	stretto_windows_fini(&windows);
 }
 
