@@ -36,9 +36,11 @@ CFLAGS_ALL += -DSTRETTO_HAVE_HWLOC $(shell $(PKG) --cflags hwloc)
 LDLIBS += $(shell $(PKG) --libs hwloc)
 endif
 
-LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c collectives/*.c collectives/*/*.c)
+# The averaging needs neither BLAS nor data sets, and is part of the library.
+AVERAGING := trainer/average.c trainer/route.c trainer/optimizer.c trainer/words.c
+LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c collectives/*.c collectives/*/*.c) $(AVERAGING)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
-TRAINER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard trainer/*.c trainer/*/*.c))
+TRAINER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(AVERAGING),$(wildcard trainer/*.c trainer/*/*.c)))
 TOOL_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/lib/*.c))
 PUBLIC_HEADERS := runtime/stretto.h collectives/stretto_coll.h trainer/stretto_train.h
 

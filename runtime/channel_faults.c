@@ -175,6 +175,8 @@ void stretto_channel_notice(void *context, int peer, const struct stretto_notice
 	stretto_status status = (stretto_status)notice->status;
 	int origin, about;
 
+	if (!comm)
+		stretto_world_keep_notice(channel->world, notice);
 	if (!comm || stretto_comm_state(comm) != STRETTO_OK)
 		return;
 	origin = stretto_comm_rank_of(comm, notice->origin);
@@ -184,6 +186,9 @@ void stretto_channel_notice(void *context, int peer, const struct stretto_notice
 		return;
 	}
 	switch (status) {
+	case STRETTO_ABORTED:
+		stretto_comm_break(comm, status, notice, "rank %d aborted it", origin);
+		break;
 	case STRETTO_MISMATCH:
 		stretto_comm_break(
 			comm, status, notice,
@@ -196,8 +201,8 @@ void stretto_channel_notice(void *context, int peer, const struct stretto_notice
 				   about, origin);
 		break;
 	default:
-		stretto_comm_break(comm, status, notice, "operation %u: rank %d reports: %s",
-				   notice->sequence, origin, stretto_status_text(status));
+		stretto_comm_break(comm, status, notice, "rank %d reports of operation %u: %s",
+				   origin, notice->sequence, stretto_status_text(status));
 	}
 }
 
@@ -249,8 +254,8 @@ size_t stretto_channel_faults(struct stretto_channel *channel)
 	const struct stretto_comm *comm;
 	size_t count = 0;
 
-	/* relaxed: set again by whoever breaks another; partner is stretto_comm_break() */
-	atomic_store_explicit(&channel->broken, false, memory_order_relaxed);
+	/* seq_cst, before the look at the list; partner is who breaks another meanwhile */
+	atomic_store(&channel->broken, false);
 	while ((comm = next_untold(channel))) {
 		tell(channel, comm);
 		count++;

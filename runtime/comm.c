@@ -54,8 +54,8 @@ static bool break_locked(struct stretto_comm *comm, stretto_status status,
 	/* relaxed: a hint for stretto_channel_check() */
 	atomic_fetch_add_explicit(&world->broken, 1, memory_order_relaxed);
 	for (size_t c = 0; c < world->config.channels; c++) {
-		/* relaxed: the kick publishes it; partner is stretto_channel_turn() */
-		atomic_store_explicit(&world->channels[c]->broken, true, memory_order_relaxed);
+		/* seq_cst: partners are stretto_channel_turn() and the look before parking */
+		atomic_store(&world->channels[c]->broken, true);
 		stretto_channel_kick(world->channels[c]);
 	}
 	return true;
@@ -115,6 +115,30 @@ void stretto_comm_abort(struct stretto_comm *comm)
 	stretto_comm_break(comm, STRETTO_ABORTED, &notice, "rank %d aborted it", comm->rank);
 }
 
+void stretto_world_keep_notice(struct stretto_world *world, const struct stretto_notice *notice)
+{
+	pthread_mutex_lock(&world->lock);
+	world->early[world->early_next++ % STRETTO_EARLY_NOTICES] = *notice;
+	pthread_mutex_unlock(&world->lock);
+}
+
+/* Breaks a communicator that another rank broke before this rank made it. world.lock is held. */
+static void break_early(struct stretto_comm *comm)
+{
+	for (int i = 0; i < STRETTO_EARLY_NOTICES; i++) {
+		const struct stretto_notice *notice = &comm->world->early[i];
+		char error[160];
+
+		if (notice->status == STRETTO_OK || notice->comm != comm->id)
+			continue;
+		snprintf(error, sizeof error,
+			 "rank %d (of the world) reported before it was made: %s", notice->origin,
+			 stretto_status_text((stretto_status)notice->status));
+		if (break_locked(comm, (stretto_status)notice->status, notice, error))
+			stretto_error("communicator %u is broken: %s", comm->id, error);
+	}
+}
+
 stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, int size, int rank,
 				 uint32_t id, struct stretto_comm **out)
 {
@@ -137,6 +161,7 @@ stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, 
 	stretto_list_append(&world->comms, &comm->link);
 	if (world->next_comm <= id)
 		world->next_comm = id + 1;
+	break_early(comm);
 	pthread_mutex_unlock(&world->lock);
 	*out = comm;
 	return STRETTO_OK;

@@ -47,6 +47,8 @@ struct stretto_peer_address {
 	size_t bytes;
 };
 
+enum { STRETTO_EARLY_NOTICES = 16 };
+
 struct stretto_world {
 	struct stretto_config config;
 	struct stretto_bootstrap *bootstrap;
@@ -61,8 +63,10 @@ struct stretto_world {
 	pthread_mutex_t lock;
 	struct stretto_list comms;
 	atomic_bool closing; /* finalize has begun: peers may leave */
-	uint32_t next_comm;  /* id */
-	_Atomic int broken;  /* number of communicators that broke so far */
+	struct stretto_notice early[STRETTO_EARLY_NOTICES]; /* of communicators not made here yet */
+	unsigned early_next;                                /* a ring; status 0: no entry */
+	uint32_t next_comm;                                 /* id */
+	_Atomic int broken; /* number of communicators that broke so far */
 };
 
 /* The address that `peer` published for a device of a channel; bytes 0 if it has none. */
@@ -91,6 +95,9 @@ void stretto_comm_break(struct stretto_comm *comm, stretto_status status,
 /* The same for all communicators that have a world rank; logs nothing. */
 void stretto_world_break(struct stretto_world *world, int world_rank, stretto_status status,
 			 const char *error);
+
+/* Keeps a notice of a communicator that this rank has not made yet. */
+void stretto_world_keep_notice(struct stretto_world *world, const struct stretto_notice *notice);
 
 /*
  * The communicator with that id, or NULL. The caller holds a baton of the world, which keeps the

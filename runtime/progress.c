@@ -63,7 +63,8 @@ static bool nothing_to_do(struct stretto_channel *channel)
 {
 	/* seq_cst: partners are stretto_channel_submit(), _enter() and leave() */
 	return !atomic_load(&channel->stop) &&
-	       (atomic_load(&channel->waiters) > 0 || atomic_load(&channel->in_flight) == 0);
+	       (atomic_load(&channel->waiters) > 0 ||
+		(atomic_load(&channel->in_flight) == 0 && !atomic_load(&channel->broken)));
 }
 
 static void park(struct stretto_channel *channel)
@@ -277,7 +278,7 @@ stretto_status stretto_progress_start(struct stretto_world *world)
 
 void stretto_progress_stop(struct stretto_world *world)
 {
-	for (size_t c = 0; c < world->config.channels; c++) {
+	for (size_t c = 0; world->channels && c < world->config.channels; c++) {
 		struct stretto_channel *channel = world->channels[c];
 
 		if (!channel || !channel->started)

@@ -10,7 +10,9 @@ out=$build/demo
 ranks=2
 ratio=1.8 # of the time of an average to the time of a compute step
 latency=20us
-strategies="sync local dasgd dasgd-delta"
+batch=512
+runs=3
+strategies="none sync local dasgd dasgd-delta"
 rm -rf "$out"
 mkdir -p "$out"
 
@@ -18,7 +20,7 @@ train() { # train FILE OPTION...: its summary goes to FILE
 	file=$1
 	shift
 	"$build/stretto-run" -n $ranks "$build/stretto-train" --data fashion-mnist --model mlp:784-512-256-10 \
-		--batch 128 --optimizer sgd:lr=0.05,momentum=0.9 --seed 1 --json "$@" >"$file" || {
+		--batch $batch --optimizer sgd:lr=0.05,momentum=0.9 --seed 1 --json "$@" >"$file" || {
 		echo "demo: the training failed (stretto-train $*)" >&2
 		exit 1
 	}
@@ -28,57 +30,61 @@ value() { # value NAME FILE: a field of a summary
 	sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" "$2"
 }
 
-calculate() { awk "BEGIN { printf \"%.6g\", $1 }"; }
+calculate() { awk "BEGIN { printf \"%.9g\", $1 }"; }
 holds() { awk "BEGIN { exit !($1) }"; }
 
-# The compute-only step: ranks that never wait for each other. Measured before, between and after the
-# strategies, since the machine may have other work; the median is taken.
-compute_only() { # compute_only K [OPTION...]
-	k=$1
-	shift
-	train "$out/none.$k.json" --strategy none "$@"
+# The run of a strategy whose step is the middle one of its runs.
+middle() { # middle STRATEGY
+	for file in "$out/$1".[0-9].json; do
+		echo "$(value step_ms "$file") $file"
+	done | sort -g | awk '{ file[NR] = $2 } END { print file[int((NR + 1) / 2)] }'
 }
 
-median() { # median NAME FILE...: the middle value
-	name=$1
-	shift
-	for file; do
-		value "$name" "$file"
-	done | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+echo "demo: $ranks ranks, MLP 784-512-256-10 on Fashion-MNIST, batch $batch a rank, one epoch a run"
+# The time of a compute step: the least of several short runs, which other work on the machine only lengthens.
+probe_compute() {
+	train "$out/probe.json" --quiet --strategy none --steps 40
+	step=$(value step_ms "$out/probe.json")
+	if holds "$step < $compute"; then
+		compute=$step
+	fi
+	bytes=$(value parameter_bytes "$out/probe.json")
 }
 
-echo "demo: $ranks ranks, MLP 784-512-256-10 on Fashion-MNIST, batch 128 a rank, one epoch"
-compute_only start --quiet --steps 96
-compute=$(value step_ms "$out/none.start.json")
-bytes=$(value parameter_bytes "$out/none.start.json")
+# The time of one average at this rate, with nothing to hide under.
+probe_average() {
+	train "$out/probe.json" --quiet --strategy local --steps 40 --pace "$rate:$latency"
+	average=$(value average_ms "$out/probe.json")
+	echo "demo: one average of $bytes bytes takes $average ms at $rate bytes/s and $latency"
+}
 
 # Each of two ranks sends as many bytes as the weights have, whatever the algorithm; what the link does not
-# explain (latency, reduction) is corrected for by measuring an average that nothing else disturbs.
+# explain (latency, reduction) is corrected for once.
+compute=1e9
+probe_compute
+probe_compute
 rate=$(calculate "int($bytes / ($ratio * $compute / 1000))")
-train "$out/probe.json" --quiet --strategy local --steps 96 --pace "$rate:$latency"
-average=$(value average_ms "$out/probe.json")
-echo "demo: a compute step takes $compute ms; one average of $bytes bytes takes $average ms at $rate bytes/s"
+probe_average
+probe_compute
 rate=$(calculate "int($rate * $average / ($ratio * $compute))")
-train "$out/probe.json" --quiet --strategy local --steps 96 --pace "$rate:$latency"
-average=$(value average_ms "$out/probe.json")
-echo "demo: paced at $rate bytes/s and $latency, it takes $average ms: $(calculate "$average / $compute") compute steps"
+probe_average
+echo "demo: a compute step takes $compute ms: an average is $(calculate "$average / $compute") of them"
 
-compute_only 0
-k=0
+# Each strategy several times in turn, since a machine may have other work; the middle run counts.
+run=1
+while [ $run -le $runs ]; do
+	for strategy in $strategies; do
+		echo "demo: run $run of $runs: $strategy" >&2
+		own=0.25
+		[ "$strategy" = local ] && own=0
+		train "$out/$strategy.$run.json" --strategy "$strategy" --tau 4 --delay 2 --own-weight $own --pace "$rate:$latency"
+	done
+	run=$((run + 1))
+done
 for strategy in $strategies; do
-	echo "demo: $strategy" >&2
-	own=0.25
-	[ "$strategy" = local ] && own=0
-	train "$out/$strategy.json" --strategy "$strategy" --tau 4 --delay 2 --own-weight $own --pace "$rate:$latency"
-	k=$((k + 1))
-	compute_only $k --quiet
+	cp "$(middle "$strategy")" "$out/$strategy.json"
 done
-
-compute=$(median step_ms "$out"/none.[0-9].json)
-# The run whose step is the median stands for all of them in the table.
-for file in "$out"/none.[0-9].json; do
-	[ "$(value step_ms "$file")" = "$compute" ] && cp "$file" "$out/none.json"
-done
+compute=$(value step_ms "$out/none.json")
 
 row() { # row STRATEGY FORMAT: its numbers
 	file=$out/$1.json
@@ -90,11 +96,11 @@ row() { # row STRATEGY FORMAT: its numbers
 
 echo
 printf '%-12s %10s %9s %10s %10s %9s %10s\n' strategy samples/s 'step ms' 'compute ms' 'exposed ms' 'hidden %' accuracy
-for strategy in none $strategies; do
+for strategy in $strategies; do
 	row "$strategy" '%-12s %10.0f %9.3f %10.3f %10.3f %9s %10s\n' | sed 's/null/   -/'
 done
 comma='['
-for strategy in none $strategies; do
+for strategy in $strategies; do
 	printf '%s\n' "$comma"
 	row "$strategy" '{"strategy": "%s", "samples_per_s": %s, "step_ms": %s, "compute_ms": %s, "exposed_ms": %s, "hidden_percent": %s, "test_accuracy": %s}'
 	comma=,

@@ -366,10 +366,14 @@ static void print_number(const char *name, double value, const char *end)
 		printf("\"%s\": null%s", name, end);
 }
 
-/* Milliseconds that one average was in flight, in the mean; NaN if there was none. */
-static double average_ms(const struct stretto_average_stats *stats)
+/* Milliseconds that one average is in flight; NaN if there was none. */
+static double average_ms(const struct stretto_train_result *result)
 {
-	return stats->averages ? stats->in_flight_seconds * 1e3 / (double)stats->averages : NAN;
+	double averages = (double)result->stats.averages;
+
+	/* Steps of a round, from the counts: the windows are whole rounds. */
+	return averages > 0 ? result->step.in_flight * 1e3 * rint((double)result->steps / averages)
+			    : NAN;
 }
 
 static void print_json(const struct options *options, int ranks,
@@ -380,13 +384,14 @@ static void print_json(const struct options *options, int ranks,
 
 	printf("{\"strategy\": \"%s\", ", stretto_strategy_name(average->strategy));
 	print_number("samples_per_s", result->samples_per_second, ", ");
-	print_number("step_ms", result->step_seconds * 1e3, ", ");
-	print_number("compute_ms", (result->step_seconds - result->exposed_seconds) * 1e3, ", ");
-	print_number("exposed_ms", result->exposed_seconds * 1e3, ", ");
-	print_number("hidden_percent", 100 * stretto_train_hidden(stats), ", ");
+	print_number("step_ms", result->step.seconds * 1e3, ", ");
+	print_number("compute_ms", (result->step.seconds - result->step.exposed) * 1e3, ", ");
+	print_number("exposed_ms", result->step.exposed * 1e3, ", ");
+	print_number("in_flight_ms", result->step.in_flight * 1e3, ", ");
+	print_number("hidden_percent", 100 * stretto_train_hidden(result), ", ");
 	print_number("test_accuracy", result->accuracy, ", ");
 	print_number("effective_steps", stretto_average_effective_steps(average, ranks), ", ");
-	print_number("average_ms", average_ms(stats), ", ");
+	print_number("average_ms", average_ms(result), ", ");
 	print_number("loss", result->loss, ", ");
 	print_number("seconds", result->seconds, ", ");
 	print_number("exposed_seconds", stats->exposed_seconds, ", ");
@@ -406,19 +411,19 @@ static void print_text(const struct options *options, int ranks,
 {
 	const struct stretto_average_options *average = &options->train.average;
 	const struct stretto_average_stats *stats = &result->stats;
-	double step = result->step_seconds * 1e3, exposed = result->exposed_seconds * 1e3;
+	double step = result->step.seconds * 1e3, exposed = result->step.exposed * 1e3;
 
 	printf("strategy         %s on %d rank%s", stretto_strategy_name(average->strategy), ranks,
 	       ranks == 1 ? "" : "s");
 	printf(", %zu steps in %.2f s\n", result->steps, result->seconds);
 	printf("throughput       %.0f samples/s\n", result->samples_per_second);
-	printf("step             %.3f ms = %.3f compute + %.3f exposed (medians)\n", step,
-	       step - exposed, exposed);
+	printf("step             %.3f ms = %.3f compute + %.3f exposed\n", step, step - exposed,
+	       exposed);
 	if (stats->averages > 0)
 		printf("communication    %llu averages, %.3f s in flight, %.3f s exposed: %.1f %% "
 		       "hidden\n",
 		       (unsigned long long)stats->averages, stats->in_flight_seconds,
-		       stats->exposed_seconds, 100 * stretto_train_hidden(stats));
+		       stats->exposed_seconds, 100 * stretto_train_hidden(result));
 	printf("effective steps  %g a round\n", stretto_average_effective_steps(average, ranks));
 	printf("test accuracy    %.2f %%\n", 100 * result->accuracy);
 }
@@ -497,19 +502,34 @@ static void set_threads(const struct stretto_comm *world, int wanted)
 	openblas_set_num_threads(wanted > 0 && wanted < cores ? wanted : cores);
 }
 
+/*
+ * Settings for stretto_init(), ended by NULL. The averages are sliced already, and several slices
+ * fly at a time: windows within a slice would only wake the progress thread more often, on a core
+ * that it shares with compute.
+ */
+static void set_settings(const struct options *options, const char *settings[3])
+{
+	size_t count = 0;
+
+	if (options->pace[0] != '\0')
+		settings[count++] = options->pace;
+	if (!getenv("STRETTO_WINDOW"))
+		settings[count++] = "STRETTO_WINDOW=4M";
+	settings[count] = NULL;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
 	struct stretto_dataset dataset;
 	struct stretto_comm *world = NULL;
-	const char *settings[] = {options.pace, NULL};
-	struct stretto_options init = {0};
+	const char *settings[3] = {NULL};
+	struct stretto_options init = {.settings = settings};
 	stretto_status status;
 	int code;
 
 	parse_as_one(argc, argv, &options);
-	if (options.pace[0] != '\0')
-		init.settings = settings;
+	set_settings(&options, settings);
 	status = stretto_init(&init, &world);
 	if (status != STRETTO_OK)
 		return status == STRETTO_INVALID ? TOOL_USAGE : NO_COMMUNICATION;

@@ -9,7 +9,6 @@
 #include "runtime/log.h"
 #include "trainer/data/shard.h"
 #include "trainer/layers/softmax.h"
-#include "trainer/windows.h"
 
 /* Local steps between two votes whether to stop. */
 enum { VOTE_PERIOD = 16 };
@@ -50,17 +49,16 @@ size_t stretto_train_steps(const struct stretto_train_options *options, int rank
 	return options->steps && options->steps < steps ? options->steps : steps;
 }
 
-double stretto_train_hidden(const struct stretto_average_stats *stats)
+double stretto_train_hidden(const struct stretto_train_result *result)
 {
 	double shown;
 
-	if (stats->averages == 0)
+	if (result->stats.averages == 0)
 		return NAN;
-	/* All complete at the first look: nothing was ever seen in flight, nothing was waited for.
-	 */
-	if (stats->in_flight_seconds <= 0)
+	/* All complete at the first look: nothing was seen in flight, nothing was waited for. */
+	if (result->step.in_flight <= 0)
 		return 1;
-	shown = stats->exposed_seconds / stats->in_flight_seconds;
+	shown = result->step.exposed / result->step.in_flight;
 	return shown < 1 ? 1 - shown : 0;
 }
 
@@ -203,7 +201,9 @@ static stretto_status after_step(struct run *run, double loss)
 		.exposed = stats.exposed_seconds,
 		.in_flight = stats.in_flight_seconds,
 	};
-	stretto_windows_add(&run->windows, seen.seconds, seen.exposed, loss);
+	stretto_windows_add(&run->windows,
+			    &(struct stretto_window){seen.seconds, seen.exposed, seen.in_flight},
+			    loss);
 	if (!isfinite(loss))
 		stretto_vote_put(&run->vote, STRETTO_STOP_LOSS, run->step);
 	if (run->options->observer && !run->options->observer(run->options->context, &seen))
@@ -266,7 +266,7 @@ static void measure(struct run *run, struct stretto_train_result *result)
 	result->steps = run->step;
 	result->seconds = seconds() - run->start;
 	result->samples_per_second = (double)samples / result->seconds;
-	stretto_windows_medians(&run->windows, &result->step_seconds, &result->exposed_seconds);
+	result->step = stretto_windows_typical(&run->windows);
 	result->loss = run->windows.loss;
 	stretto_average_stats(run->average, &result->stats);
 }

@@ -17,6 +17,7 @@
 #include "trainer/rate.h"
 #include "trainer/stretto_train.h"
 #include "trainer/vote.h"
+#include "trainer/windows.h"
 
 /* What an observer sees after each local step of its rank. */
 struct stretto_train_step {
@@ -52,8 +53,7 @@ struct stretto_train_result {
 	size_t parameters;                  /* floats of the model's arena */
 	size_t steps;                       /* local steps done */
 	double seconds;                     /* the whole training loop */
-	double step_seconds;                /* median over windows of rounds */
-	double exposed_seconds;             /* of a step, median over the same windows */
+	struct stretto_window step;         /* times of a step, see windows.h */
 	double samples_per_second;          /* of all ranks */
 	double loss;                        /* mean over this rank's last window of steps */
 	double accuracy;                    /* share of the test images, summed over ranks */
@@ -74,6 +74,6 @@ stretto_status stretto_train_run(struct stretto_comm *comm,
 				 struct stretto_train_result *result);
 
 /* The share of its time in flight that the communication was hidden, 0 to 1; NaN if none flew. */
-double stretto_train_hidden(const struct stretto_average_stats *stats);
+double stretto_train_hidden(const struct stretto_train_result *result);
 
 #endif
