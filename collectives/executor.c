@@ -106,7 +106,18 @@ static void message_failed(struct stretto_exec_step *state, stretto_status statu
 		.other = exec->plan.comm->ranks[peer],
 	};
 
-	/* A mismatch was explained already, by who compared the signatures. */
+	/* Where the signatures differ that was said already, by who compared them. */
+	if (status == STRETTO_MISMATCH) {
+		notice.signature = exec->work.signature;
+		notice.other_signature = exec->work.signature;
+		stretto_comm_break(
+			exec->plan.comm, status, &notice,
+			"operation %u: a message from rank %d has another length than the "
+			"schedule of rank %d says; STRETTO_WINDOW and STRETTO_CHANNELS must "
+			"be the same on all ranks",
+			exec->work.sequence, peer, exec->plan.comm->rank);
+		return;
+	}
 	stretto_comm_break(exec->plan.comm, status, &notice, "operation %u: message %s rank %d: %s",
 			   exec->work.sequence,
 			   step_of(state)->kind == STRETTO_STEP_SEND ? "to" : "from", peer,

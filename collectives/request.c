@@ -13,6 +13,7 @@ enum { STRIPE_BYTES = 256 * 1024 };
 
 /* What the collectives keep of a communicator. */
 struct coll_state {
+	pthread_mutex_t lock; /* of all below: requests may be waited for in several threads */
 	struct stretto_list schedules; /* struct stretto_cached_schedule */
 	struct stretto_list requests;  /* unused struct stretto_request, last used first */
 	size_t request_count;
@@ -39,6 +40,7 @@ static void free_state(void *extension)
 	STRETTO_LIST_FOR_SAFE (it, &state->requests)
 		release(stretto_container_of(it, struct stretto_request, link));
 	stretto_schedules_free(&state->schedules);
+	pthread_mutex_destroy(&state->lock);
 	free(state);
 }
 
@@ -51,6 +53,7 @@ static struct coll_state *state_of(struct stretto_comm *comm)
 	state = calloc(1, sizeof *state);
 	if (!state)
 		return NULL;
+	pthread_mutex_init(&state->lock, NULL);
 	stretto_list_init(&state->schedules);
 	stretto_list_init(&state->requests);
 	comm->extension = state;
@@ -283,13 +286,15 @@ static void keep(struct stretto_request *request)
 {
 	struct coll_state *state = request->comm->extension;
 
+	pthread_mutex_lock(&state->lock);
 	stretto_list_append(state->requests.next, &request->link);
-	if (++state->request_count <= STRETTO_CACHED_REQUESTS)
-		return;
-	request = stretto_container_of(state->requests.prev, struct stretto_request, link);
-	stretto_list_remove(&request->link);
-	state->request_count--;
-	release(request);
+	if (++state->request_count > STRETTO_CACHED_REQUESTS) {
+		request = stretto_container_of(state->requests.prev, struct stretto_request, link);
+		stretto_list_remove(&request->link);
+		state->request_count--;
+		release(request);
+	}
+	pthread_mutex_unlock(&state->lock);
 }
 
 /* Checks the arguments and finds or makes a request for them. */
@@ -297,6 +302,7 @@ static stretto_status get(struct stretto_comm *comm, const struct stretto_coll_a
 			  struct stretto_request **request)
 {
 	struct stretto_coll_args form;
+	struct coll_state *state;
 	stretto_status status;
 
 	if (!comm || !args || !request)
@@ -307,11 +313,16 @@ static stretto_status get(struct stretto_comm *comm, const struct stretto_coll_a
 	status = check_args(comm, args);
 	if (status != STRETTO_OK)
 		return status;
-	if (!state_of(comm))
+	state = state_of(comm);
+	if (!state)
 		return STRETTO_NO_MEMORY;
 	form = normal_form(args);
+	pthread_mutex_lock(&state->lock);
 	*request = reuse(comm, &form);
-	return *request ? STRETTO_OK : make(comm, &form, request);
+	if (!*request)
+		status = make(comm, &form, request);
+	pthread_mutex_unlock(&state->lock);
+	return status;
 }
 
 /* Bytes of the caller's buffers. */

@@ -7,7 +7,8 @@
  * Finished requests of blocking and nonblocking calls are therefore kept by their communicator and
  * used again for the next call of the same form, which then allocates and builds nothing.
  *
- * Threads: a communicator's cache belongs to the thread that calls collectives on it.
+ * Threads: a communicator's cache has a lock of its own, since requests may be waited for in several
+ * threads; a request belongs to the thread that starts, tests or waits for it.
  */
 #ifndef STRETTO_COLLECTIVES_REQUEST_H
 #define STRETTO_COLLECTIVES_REQUEST_H

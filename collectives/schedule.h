@@ -8,8 +8,9 @@
  *
  *   SEND    peer, a          sends span a to the peer; a is busy until the step completes
  *   RECV    peer, dst        receives into dst; the n-th SEND to a rank meets its n-th RECV from us
- *   REDUCE  dst = a op b     elementwise; the rank order of a and b is part of the schedule,
- * because all ranks must get the same bits. dst may be a or b exactly, never a part COPY    dst = a
+ *   REDUCE  dst = a op b     elementwise; the rank order of a and b is part of the schedule, because
+ *                            all ranks must get the same bits. dst may be a or b exactly, never a part
+ *   COPY    dst = a
  *
  * A step starts when the (up to two) earlier steps it waits for are complete. Steps that are not
  * ordered by these run in any order, also at the same time.

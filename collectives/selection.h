@@ -19,7 +19,7 @@ struct stretto_choice {
 	char reason[160];
 };
 
-/* The links that the model takes where nothing was measured: one node, and a network. */
+/* The link that the model takes: ranks of one node. */
 extern const struct stretto_link stretto_link_shm;
 
 /*

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split.c: stretto_comm_split(), an allgather of (color, key, next free id) over the old
- * communicator.
+ * split.c: stretto_comm_split(), an allgather of (color, key) over the old communicator.
  *
- * The new id is the largest next free id of all ranks that take part: no rank of the new
- * communicator has used it, and every one of them gives larger ones from then on. So two ranks
- * never have two communicators with one id in common.
+ * The new id is a hash of the old one's id and of the number of the split among its operations: the
+ * same on all ranks, and different for all splits. Groups of different colors share it, and have no
+ * rank in common.
  */
 #include <stdlib.h>
 
@@ -16,7 +15,6 @@
 struct wish {
 	int32_t color;
 	int32_t key;
-	uint32_t next_id;
 	int32_t rank; /* in the old communicator */
 };
 
@@ -41,22 +39,17 @@ static int select_color(struct wish *wishes, int size, int color)
 	return count;
 }
 
-/* Every rank uses the new id up, whether it is in the new communicator or not. */
-static uint32_t agree_on_id(struct stretto_world *world, const struct wish *wishes, int size)
+/* The finalizer of splitmix64: every bit of the result depends on every bit of both. */
+static uint64_t child_id(uint64_t parent, uint32_t sequence)
 {
-	uint32_t id = 0;
+	uint64_t z = parent + 0x9e3779b97f4a7c15u * ((uint64_t)sequence + 1);
 
-	for (int i = 0; i < size; i++)
-		if (wishes[i].next_id > id)
-			id = wishes[i].next_id;
-	pthread_mutex_lock(&world->lock);
-	if (world->next_comm <= id)
-		world->next_comm = id + 1;
-	pthread_mutex_unlock(&world->lock);
-	return id;
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
 }
 
-static stretto_status make_group(struct stretto_comm *comm, struct wish *wishes, uint32_t id,
+static stretto_status make_group(struct stretto_comm *comm, struct wish *wishes, uint64_t id,
 				 struct stretto_comm **out)
 {
 	int color = wishes[comm->rank].color;
@@ -84,7 +77,7 @@ stretto_status stretto_comm_split(struct stretto_comm *comm, int color, int key,
 	struct stretto_comm *made = NULL;
 	struct wish *wishes;
 	stretto_status status;
-	uint32_t id;
+	uint64_t id;
 
 	if (!comm || !out)
 		return STRETTO_INVALID;
@@ -97,15 +90,10 @@ stretto_status stretto_comm_split(struct stretto_comm *comm, int color, int key,
 	if (!wishes)
 		return STRETTO_NO_MEMORY;
 	mine.rank = comm->rank;
-	pthread_mutex_lock(&comm->world->lock);
-	mine.next_id = comm->world->next_comm;
-	pthread_mutex_unlock(&comm->world->lock);
+	id = child_id(comm->id, comm->next_sequence);
 	status = stretto_allgather(comm, &mine, wishes, sizeof mine, STRETTO_U8);
-	if (status == STRETTO_OK) {
-		id = agree_on_id(comm->world, wishes, comm->size);
-		if (color != STRETTO_NO_COLOR)
-			status = make_group(comm, wishes, id, &made);
-	}
+	if (status == STRETTO_OK && color != STRETTO_NO_COLOR)
+		status = make_group(comm, wishes, id, &made);
 	free(wishes);
 	if (status == STRETTO_OK)
 		*out = made;

@@ -18,6 +18,11 @@
 #define TIMERS_NS 1000000u
 #define EVENTS_NS 10000000u
 
+static const char *name_of(const struct stretto_device *device)
+{
+	return device->transport->name;
+}
+
 static stretto_status watch(void *context, int fd)
 {
 	struct stretto_channel *channel = context;
@@ -37,7 +42,7 @@ static void unwatch(void *context, int fd)
 	epoll_ctl(channel->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* Whether a transport is in STRETTO_TRANSPORTS; all are where that is empty. */
+/* Whether a name is in a comma list; all are where that is empty. */
 static bool listed(const char *list, const char *name)
 {
 	size_t length = strlen(name);
@@ -79,11 +84,35 @@ static stretto_status open_device(struct stretto_channel *channel,
 	return STRETTO_OK;
 }
 
+/* Every name in STRETTO_TRANSPORTS must be one. */
+static stretto_status check_list(const char *list)
+{
+	while (*list) {
+		size_t word = strcspn(list, ",");
+		bool known = false;
+
+		for (size_t i = 0; stretto_transports[i]; i++)
+			known |= strlen(stretto_transports[i]->name) == word &&
+				 strncmp(list, stretto_transports[i]->name, word) == 0;
+		if (!known) {
+			stretto_error(
+				"STRETTO_TRANSPORTS: there is no transport '%.*s' in this build; "
+				"stretto-info lists them",
+				(int)word, list);
+			return STRETTO_INVALID;
+		}
+		list += word + (list[word] == ',');
+	}
+	return STRETTO_OK;
+}
+
 static stretto_status open_devices(struct stretto_channel *channel)
 {
 	const struct stretto_config *config = &channel->world->config;
 	char why[200];
 
+	if (check_list(config->transports) != STRETTO_OK)
+		return STRETTO_INVALID;
 	for (size_t i = 0; stretto_transports[i]; i++) {
 		const struct stretto_transport *transport = stretto_transports[i];
 		stretto_status status;
@@ -179,11 +208,6 @@ void stretto_channel_close(struct stretto_channel *channel)
 	free(channel);
 }
 
-static const char *name_of(const struct stretto_device *device)
-{
-	return device->transport->name;
-}
-
 stretto_status stretto_channel_endpoint(struct stretto_channel *channel, int peer,
 					struct stretto_endpoint **endpoint)
 {
@@ -192,8 +216,8 @@ stretto_status stretto_channel_endpoint(struct stretto_channel *channel, int pee
 		return STRETTO_OK;
 	for (int i = 0; i < channel->device_count; i++) {
 		struct stretto_device *device = channel->devices[i];
-		struct stretto_peer_address address =
-			stretto_world_address(channel->world, peer, channel->index, i);
+		struct stretto_peer_address address = stretto_world_address(
+			channel->world, peer, channel->index, name_of(device));
 		stretto_status status;
 
 		if (!device->transport->reaches(device, peer, address.blob, address.bytes))
@@ -241,7 +265,11 @@ void stretto_channel_submit(struct stretto_channel *channel, struct stretto_work
 
 static void publish(struct stretto_channel *channel, const struct stretto_work *work)
 {
-	struct stretto_peer_state state = {work->comm->id, work->sequence, work->signature};
+	struct stretto_peer_state state = {
+		.comm = work->comm->id,
+		.sequence = work->sequence,
+		.signature = work->signature,
+	};
 
 	for (int i = 0; i < channel->device_count; i++) {
 		struct stretto_device *device = channel->devices[i];
@@ -266,6 +294,9 @@ static size_t take_submissions(struct stretto_channel *channel)
 		stretto_list_append(&channel->active, &work->link);
 		work->ready = true;
 		publish(channel, work);
+		/* It may have been broken since the caller looked: have it failed in this turn. */
+		if (stretto_comm_state(work->comm) != STRETTO_OK)
+			atomic_store(&channel->broken, true);
 		count++;
 	}
 	pthread_mutex_unlock(&channel->submit_lock);

@@ -34,7 +34,7 @@ enum { STRETTO_DEVICES_MAX = 8, STRETTO_EARLY = 32 };
 
 /* A first message of an operation that this rank has not entered yet. */
 struct stretto_early {
-	uint32_t comm; /* id; sequence 0: no entry */
+	uint64_t comm; /* id; sequence 0: no entry */
 	uint32_t sequence;
 	int peer; /* world rank */
 	struct stretto_signature signature;

@@ -8,7 +8,7 @@
 #include "runtime/comm.h"
 #include "runtime/log.h"
 
-static struct stretto_work *find_work(struct stretto_channel *channel, uint32_t comm,
+static struct stretto_work *find_work(struct stretto_channel *channel, uint64_t comm,
 				      uint32_t sequence)
 {
 	STRETTO_LIST_FOR (it, &channel->active) {
@@ -190,6 +190,15 @@ void stretto_channel_notice(void *context, int peer, const struct stretto_notice
 		stretto_comm_break(comm, status, notice, "rank %d aborted it", origin);
 		break;
 	case STRETTO_MISMATCH:
+		if (same(&notice->signature, &notice->other_signature)) {
+			stretto_comm_break(
+				comm, status, notice,
+				"operation %u: ranks %d and %d cut their messages "
+				"differently; STRETTO_WINDOW and STRETTO_CHANNELS must be "
+				"the same on all ranks",
+				notice->sequence, origin, about);
+			break;
+		}
 		stretto_comm_break(
 			comm, status, notice,
 			"operation %u: rank %d calls %s, but rank %d calls %s", notice->sequence,

@@ -75,7 +75,7 @@ void stretto_comm_break(struct stretto_comm *comm, stretto_status status,
 	first = break_locked(comm, status, notice, error);
 	pthread_mutex_unlock(&comm->world->lock);
 	if (first)
-		stretto_error("communicator %u is broken: %s", comm->id, error);
+		stretto_error("communicator %u is broken: %s", comm->number, error);
 }
 
 void stretto_world_break(struct stretto_world *world, int world_rank, stretto_status status,
@@ -93,7 +93,7 @@ void stretto_world_break(struct stretto_world *world, int world_rank, stretto_st
 	pthread_mutex_unlock(&world->lock);
 }
 
-struct stretto_comm *stretto_world_find(struct stretto_world *world, uint32_t id)
+struct stretto_comm *stretto_world_find(struct stretto_world *world, uint64_t id)
 {
 	struct stretto_comm *found = NULL;
 
@@ -135,12 +135,12 @@ static void break_early(struct stretto_comm *comm)
 			 "rank %d (of the world) reported before it was made: %s", notice->origin,
 			 stretto_status_text((stretto_status)notice->status));
 		if (break_locked(comm, (stretto_status)notice->status, notice, error))
-			stretto_error("communicator %u is broken: %s", comm->id, error);
+			stretto_error("communicator %u is broken: %s", comm->number, error);
 	}
 }
 
 stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, int size, int rank,
-				 uint32_t id, struct stretto_comm **out)
+				 uint64_t id, struct stretto_comm **out)
 {
 	struct stretto_comm *comm = calloc(1, sizeof *comm);
 
@@ -159,8 +159,7 @@ stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, 
 	comm->next_sequence = 1;
 	pthread_mutex_lock(&world->lock);
 	stretto_list_append(&world->comms, &comm->link);
-	if (world->next_comm <= id)
-		world->next_comm = id + 1;
+	comm->number = world->next_number++;
 	break_early(comm);
 	pthread_mutex_unlock(&world->lock);
 	*out = comm;
@@ -190,11 +189,9 @@ void stretto_comm_free(struct stretto_comm *comm)
 
 int stretto_compute_cores(const struct stretto_comm *comm)
 {
-	int cores = stretto_cores();
+	int cores = stretto_cores() - comm->world->reserved_cores;
 
-	if (comm->world->progress_core >= 0 && cores > 1)
-		cores--;
-	return cores;
+	return cores > 1 ? cores : 1;
 }
 
 stretto_status stretto_alloc(struct stretto_comm *comm, size_t bytes, void **ptr)

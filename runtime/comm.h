@@ -28,7 +28,8 @@
 struct stretto_comm {
 	struct stretto_list link; /* in world.comms */
 	struct stretto_world *world;
-	uint32_t id;
+	uint64_t id;     /* the same on all its ranks; 0: the world */
+	uint32_t number; /* of this process, for messages */
 	int rank;
 	int size;
 	int *ranks;                   /* world ranks, by rank in the communicator; owned */
@@ -54,8 +55,8 @@ struct stretto_world {
 	struct stretto_bootstrap *bootstrap;
 	int rank;
 	int size;
-	int local_size;    /* ranks of this node, this one included; 0 before it is known */
-	int progress_core; /* pinned to; -1 for none */
+	int local_size;     /* ranks of this node, this one included; 0 before it is known */
+	int reserved_cores; /* cores of the affinity mask that progress threads were pinned to */
 	struct stretto_memory memory;
 	struct stretto_channel **channels; /* config.channels of them; owned */
 	char *addresses;                   /* all ranks' blobs, address_bytes each; owned */
@@ -65,13 +66,13 @@ struct stretto_world {
 	atomic_bool closing; /* finalize has begun: peers may leave */
 	struct stretto_notice early[STRETTO_EARLY_NOTICES]; /* of communicators not made here yet */
 	unsigned early_next;                                /* a ring; status 0: no entry */
-	uint32_t next_comm;                                 /* id */
+	uint32_t next_number;                               /* of a communicator */
 	_Atomic int broken; /* number of communicators that broke so far */
 };
 
-/* The address that `peer` published for a device of a channel; bytes 0 if it has none. */
+/* The address that `peer` published for a transport on a channel; bytes 0 if it has none. */
 struct stretto_peer_address stretto_world_address(const struct stretto_world *world, int peer,
-						  int channel, int device);
+						  int channel, const char *transport);
 
 /* The rank in `comm` of a world rank, or -1. */
 int stretto_comm_rank_of(const struct stretto_comm *comm, int world_rank);
@@ -103,13 +104,13 @@ void stretto_world_keep_notice(struct stretto_world *world, const struct stretto
  * The communicator with that id, or NULL. The caller holds a baton of the world, which keeps the
  * communicator alive.
  */
-struct stretto_comm *stretto_world_find(struct stretto_world *world, uint32_t id);
+struct stretto_comm *stretto_world_find(struct stretto_world *world, uint64_t id);
 
 /*
  * Makes a communicator of the given world ranks (copied) with an id. Local. For
  * stretto_comm_split(), which is a collective and lives above.
  */
 stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, int size, int rank,
-				 uint32_t id, struct stretto_comm **comm);
+				 uint64_t id, struct stretto_comm **comm);
 
 #endif

@@ -40,7 +40,7 @@ const struct stretto_setting stretto_settings[] = {
 	{"STRETTO_AFFINITY", "auto", "cores of the progress threads: auto, none, or a list such as 3,7", TEXT, FIELD(affinity), 0, 0},
 	{"STRETTO_SHM_EAGER", "8K", "largest payload that shm copies through a slot", BYTES, FIELD(shm_eager_bytes), 0, 8192},
 	{"STRETTO_SHM_CMA", "yes", "let shm read a peer's unregistered memory (process_vm_readv)", BOOL, FIELD(shm_cma), 0, 1},
-	{"STRETTO_ALGORITHM", "", "forced algorithms, e.g. allreduce=ring,broadcast=tree", TEXT, FIELD(algorithm), 0, 0},
+	{"STRETTO_ALGORITHM", "", "forced algorithms, e.g. allreduce=ring,broadcast=chain", TEXT, FIELD(algorithm), 0, 0},
 	{"STRETTO_WINDOW", "0", "bytes of a long vector that one schedule covers, 0 for the algorithm's choice", BYTES, FIELD(window_bytes), 0, 1e12},
 	{"STRETTO_WINDOWS", "3", "windows of one operation in flight", BYTES, FIELD(windows), 1, 64},
 };

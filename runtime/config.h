@@ -49,7 +49,7 @@ struct stretto_config {
 	size_t shm_eager_bytes;
 	bool shm_cma; /* process_vm_readv allowed */
 	/* Collectives. */
-	char algorithm[STRETTO_CONFIG_TEXT]; /* "allreduce=ring,broadcast=tree"; "" = by cost */
+	char algorithm[STRETTO_CONFIG_TEXT]; /* "allreduce=ring,broadcast=chain"; "" = by cost */
 	size_t window_bytes; /* of a long vector in one schedule; 0 = by algorithm */
 	size_t windows;      /* in flight */
 };

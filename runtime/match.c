@@ -78,7 +78,7 @@ void stretto_match_recycle(struct stretto_match *match, struct stretto_arrival *
 	stretto_list_append(&match->spare, &arrival->link);
 }
 
-void stretto_match_cancel(struct stretto_match *match, uint32_t comm, uint32_t sequence)
+void stretto_match_cancel(struct stretto_match *match, uint64_t comm, uint32_t sequence)
 {
 	STRETTO_LIST_FOR_SAFE (it, &match->posted) {
 		struct stretto_recv *recv = stretto_container_of(it, struct stretto_recv, link);

@@ -44,7 +44,7 @@ struct stretto_arrival *stretto_match_post(struct stretto_match *match, struct s
 /* Gives an arrival back that was taken out. */
 void stretto_match_recycle(struct stretto_match *match, struct stretto_arrival *arrival);
 /* Takes all posted receives of an operation out of the table. */
-void stretto_match_cancel(struct stretto_match *match, uint32_t comm, uint32_t sequence);
+void stretto_match_cancel(struct stretto_match *match, uint64_t comm, uint32_t sequence);
 
 static inline bool stretto_key_equal(const struct stretto_key *a, const struct stretto_key *b)
 {

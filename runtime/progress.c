@@ -181,21 +181,28 @@ static int choose_core(const struct stretto_world *world, const cpu_set_t *mask,
 	return (int)last;
 }
 
+/* Fills in the cores that progress threads are bound to, and how many of the mask that takes. */
 static stretto_status choose_affinity(struct stretto_world *world, cpu_set_t *cores,
 				      const char **why)
 {
 	const char *wish = world->config.affinity;
+	cpu_set_t mask, reserved;
+	int core;
 
-	world->progress_core = -1;
-	if (sched_getaffinity(0, sizeof *cores, cores) != 0 || strcmp(wish, "none") == 0) {
+	CPU_ZERO(&mask);
+	if (sched_getaffinity(0, sizeof mask, &mask) != 0)
+		CPU_ZERO(&mask);
+	*cores = mask;
+	if (strcmp(wish, "none") == 0) {
 		*why = "STRETTO_AFFINITY=none";
 		return STRETTO_OK;
 	}
 	if (strcmp(wish, "auto") == 0) {
-		world->progress_core = choose_core(world, cores, why);
-		if (world->progress_core >= 0) {
+		core = choose_core(world, &mask, why);
+		if (core >= 0) {
 			CPU_ZERO(cores);
-			CPU_SET((unsigned)world->progress_core, cores);
+			CPU_SET((unsigned)core, cores);
+			world->reserved_cores = 1;
 		}
 		return STRETTO_OK;
 	}
@@ -205,9 +212,8 @@ static stretto_status choose_affinity(struct stretto_world *world, cpu_set_t *co
 			      wish);
 		return STRETTO_INVALID;
 	}
-	for (unsigned core = 0; core < CPU_SETSIZE; core++)
-		if (CPU_ISSET(core, cores))
-			world->progress_core = (int)core;
+	CPU_AND(&reserved, &mask, cores);
+	world->reserved_cores = CPU_COUNT(&reserved);
 	*why = "STRETTO_AFFINITY";
 	return STRETTO_OK;
 }
@@ -246,7 +252,8 @@ static stretto_status start_thread(struct stretto_channel *channel, const cpu_se
 		return STRETTO_SYSTEM;
 	}
 	channel->started = true;
-	error = pthread_setaffinity_np(channel->thread, sizeof *cores, cores);
+	if (CPU_COUNT(cores) > 0)
+		error = pthread_setaffinity_np(channel->thread, sizeof *cores, cores);
 	if (error != 0)
 		stretto_warn("progress thread: binding to the chosen cores: %s", strerror(error));
 	pthread_setname_np(channel->thread, "stretto");
@@ -257,7 +264,7 @@ stretto_status stretto_progress_start(struct stretto_world *world)
 {
 	const char *why = "";
 	cpu_set_t cores;
-	char where[32] = "no core of their own";
+	const char *where;
 	stretto_status status = choose_affinity(world, &cores, &why);
 
 	for (size_t c = 0; c < world->config.channels && status == STRETTO_OK; c++) {
@@ -266,9 +273,8 @@ stretto_status stretto_progress_start(struct stretto_world *world)
 	}
 	if (status != STRETTO_OK)
 		return status;
-	if (world->progress_core >= 0)
-		snprintf(where, sizeof where, "core %d", world->progress_core);
-	stretto_info("%zu progress thread(s) on %s (%s); they poll %.0f us before they sleep, "
+	where = world->reserved_cores > 0 ? "cores set apart for them" : "the cores of compute";
+	stretto_info("%zu progress thread(s) on %s: %s; they poll %.0f us before they sleep, "
 		     "waiters %.0f us",
 		     world->config.channels, where, why,
 		     (double)world->channels[0]->spin_progress / 1e3,

@@ -30,7 +30,7 @@ enum { STRETTO_ADDRESS_MAX = 1024 };
 
 /* Which message of which operation. */
 struct stretto_key {
-	uint32_t comm;     /* id of the communicator */
+	uint64_t comm;     /* id of the communicator */
 	uint32_t sequence; /* of the operation on the communicator */
 	uint32_t ordinal;  /* of the message among those of this pair of ranks in the operation */
 };
@@ -48,7 +48,7 @@ _Static_assert(sizeof(struct stretto_signature) == 16, "travels in every message
 
 /* An announcement that a communicator is broken. */
 struct stretto_notice {
-	uint32_t comm;     /* id */
+	uint64_t comm;     /* id */
 	uint32_t sequence; /* operation concerned */
 	int32_t origin;    /* world rank that found it */
 	int32_t other;     /* world rank that it found; -1 for none */
@@ -127,8 +127,9 @@ struct stretto_device_env {
 
 /* What a peer published of itself. */
 struct stretto_peer_state {
-	uint32_t comm;     /* of the operation it entered last */
+	uint64_t comm;     /* of the operation it entered last */
 	uint32_t sequence; /* of that operation; 0: none yet */
+	uint32_t unused;   /* zero */
 	struct stretto_signature signature;
 };
 
@@ -165,7 +166,7 @@ struct stretto_transport {
 	stretto_status (*post_send)(struct stretto_endpoint *endpoint, struct stretto_send *send);
 	stretto_status (*post_recv)(struct stretto_endpoint *endpoint, struct stretto_recv *recv);
 	/* Forgets all that is posted for one operation; done() is not called. */
-	void (*cancel)(struct stretto_endpoint *endpoint, uint32_t comm, uint32_t sequence);
+	void (*cancel)(struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
 	/* Best effort: tells the peer that a communicator is broken. */
 	void (*notify)(struct stretto_endpoint *endpoint, const struct stretto_notice *notice);
 	/* One bounded pass; returns how much it did. */

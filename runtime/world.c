@@ -31,9 +31,9 @@ struct blob_head {
 };
 
 struct blob_entry {
+	char transport[12]; /* its name, ended by NUL */
 	uint16_t channel;
-	uint16_t device;
-	uint32_t bytes; /* of the address that follows */
+	uint16_t bytes; /* of the address that follows */
 };
 
 static stretto_status make_blob(const struct stretto_world *world, char **out, size_t *bytes)
@@ -52,9 +52,11 @@ static stretto_status make_blob(const struct stretto_world *world, char **out, s
 
 		for (int d = 0; d < channel->device_count; d++) {
 			const struct stretto_device *device = channel->devices[d];
-			struct blob_entry entry = {.channel = (uint16_t)c, .device = (uint16_t)d};
+			struct blob_entry entry = {.channel = (uint16_t)c};
 
-			entry.bytes = (uint32_t)device->transport->address(
+			snprintf(entry.transport, sizeof entry.transport, "%s",
+				 device->transport->name);
+			entry.bytes = (uint16_t)device->transport->address(
 				device, blob + at + sizeof entry);
 			memcpy(blob + at, &entry, sizeof entry);
 			at += sizeof entry + entry.bytes;
@@ -100,7 +102,7 @@ static stretto_status check_blob(const struct stretto_world *world, int peer)
 }
 
 struct stretto_peer_address stretto_world_address(const struct stretto_world *world, int peer,
-						  int channel, int device)
+						  int channel, const char *transport)
 {
 	const char *blob = world->addresses + (size_t)peer * world->address_bytes;
 	struct stretto_peer_address none = {NULL, 0};
@@ -112,7 +114,8 @@ struct stretto_peer_address stretto_world_address(const struct stretto_world *wo
 	while (at + sizeof entry <= head.bytes) {
 		memcpy(&entry, blob + at, sizeof entry);
 		at += sizeof entry;
-		if (entry.channel == channel && entry.device == device)
+		if (entry.channel == channel &&
+		    strncmp(entry.transport, transport, sizeof entry.transport) == 0)
 			return (struct stretto_peer_address){blob + at, entry.bytes};
 		at += entry.bytes;
 	}
@@ -131,7 +134,7 @@ static int count_local(const struct stretto_world *world)
 		for (int d = 0; d < channel->device_count && !local; d++) {
 			struct stretto_device *device = channel->devices[d];
 			struct stretto_peer_address address =
-				stretto_world_address(world, peer, 0, d);
+				stretto_world_address(world, peer, 0, device->transport->name);
 
 			local = device->transport->limits.same_node &&
 				device->transport->reaches(device, peer, address.blob,

@@ -7,8 +7,8 @@
  *
  *	w = stretto_average_weights(a);            forward and backward read the weights here
  *	g = stretto_average_gradients(a);          backward writes the gradients here
- *	stretto_average_ready(a, first, count);    ... and tells so, from the last layer to the
- *first stretto_average_step(a, update, context);  one pass: optimiser, merge, start of the average
+ *	stretto_average_ready(a, first, count);    ... and tells so, from the last layer to the first
+ *	stretto_average_step(a, update, context);  one pass: optimiser, merge, start of the average
  *
  * and stretto_average_drain(a) at the end. The layers, the data and the optimiser are yours; the
  * trainer in this folder is one user. The averages themselves run in the background.

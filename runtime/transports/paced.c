@@ -134,7 +134,7 @@ static stretto_status paced_post_recv(struct stretto_endpoint *endpoint, struct 
 	return inner->transport->post_recv(inner, recv);
 }
 
-static void paced_cancel(struct stretto_endpoint *endpoint, uint32_t comm, uint32_t sequence)
+static void paced_cancel(struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence)
 {
 	struct paced_device *device = device_of(endpoint->device);
 	struct stretto_endpoint *inner = inner_of(endpoint);
@@ -271,7 +271,6 @@ static bool paced_peer_state(const struct stretto_endpoint *endpoint,
 }
 
 static const struct stretto_transport paced = {
-	.name = "paced",
 	.close = paced_close,
 	.address = paced_address,
 	.reaches = paced_reaches,
@@ -300,6 +299,7 @@ stretto_status stretto_paced_open(const struct stretto_pace *pace, struct strett
 	if (!device)
 		return STRETTO_NO_MEMORY;
 	device->table = paced;
+	device->table.name = inner->transport->name; /* what peers know it by */
 	device->table.limits = inner->transport->limits;
 	device->base.transport = &device->table;
 	device->base.env = inner->env;

@@ -139,7 +139,7 @@ static stretto_status self_post_recv(struct stretto_endpoint *base, struct stret
 	return STRETTO_OK;
 }
 
-static void self_cancel(struct stretto_endpoint *base, uint32_t comm, uint32_t sequence)
+static void self_cancel(struct stretto_endpoint *base, uint64_t comm, uint32_t sequence)
 {
 	struct self_endpoint *endpoint = stretto_container_of(base, struct self_endpoint, base);
 

@@ -12,10 +12,10 @@
  *
  *   b <= 24              in the cell
  *   b <= eager           through a slot: one copy in, one out
- *   sender's region      the sender offers; the receiver maps the region (once) and reads it
- * straight into its buffer or its reduction; a FINISH cell completes the send other memory the
- * same, with process_vm_readv instead of a mapping where that is denied the receiver asks for it
- * (PULL) and the sender streams it through slots
+ *   sender's region      the sender offers; the receiver maps the region (once) and reads it straight
+ *                        into its buffer or its reduction; a FINISH cell completes the send
+ *   other memory         the same, with process_vm_readv instead of a mapping
+ *   where that is denied the receiver asks for it (PULL) and the sender streams it through slots
  *
  * Nothing is left behind when a process dies: all memory is memfds, the sockets are abstract.
  */
@@ -167,8 +167,11 @@ void shm_table_remove(struct shm_table *table, uint32_t number);
 /* shm_data.c */
 stretto_status shm_post_send(struct stretto_endpoint *endpoint, struct stretto_send *send);
 stretto_status shm_post_recv(struct stretto_endpoint *endpoint, struct stretto_recv *recv);
-void shm_cancel(struct stretto_endpoint *endpoint, uint32_t comm, uint32_t sequence);
+void shm_cancel(struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
 void shm_notify(struct stretto_endpoint *endpoint, const struct stretto_notice *notice);
+/* Whether a receive is being read from the endpoint's memory mapped at [first, end). */
+bool shm_reads_from(const struct stretto_recv *recv, const struct shm_endpoint *endpoint,
+		    uintptr_t first, uintptr_t end);
 /* Takes in the cells of one endpoint, at most a ring full; returns how many. */
 size_t shm_receive(struct shm_endpoint *endpoint);
 /* Goes on with one piece of each transfer under way; returns how many. */

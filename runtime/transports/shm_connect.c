@@ -641,12 +641,28 @@ struct shm_remote_region *shm_remote_region(struct shm_endpoint *endpoint, uint3
 	return find_region(endpoint, id);
 }
 
+/* Ends the transfers that read from a region: its owner gave up the operation that they belong to. */
+static void drop_pulls(struct shm_endpoint *endpoint, const struct shm_remote_region *region)
+{
+	uintptr_t first = (uintptr_t)region->base;
+
+	STRETTO_LIST_FOR_SAFE (it, &shm_device_of(endpoint->base.device)->pulls) {
+		struct stretto_recv *recv = stretto_container_of(it, struct stretto_recv, link);
+
+		if (!shm_reads_from(recv, endpoint, first, first + region->bytes))
+			continue;
+		stretto_list_remove(it);
+		recv->done(recv, STRETTO_PEER_FAILED);
+	}
+}
+
 void shm_drop_remote_region(struct shm_endpoint *endpoint, uint32_t id)
 {
 	struct shm_remote_region *region = find_region(endpoint, id);
 
 	if (!region)
 		return;
+	drop_pulls(endpoint, region);
 	munmap(region->base, region->bytes);
 	*region = endpoint->regions[--endpoint->region_count];
 }

@@ -200,6 +200,10 @@ static stretto_status read_piece(struct shm_endpoint *endpoint, struct stretto_r
 				      endpoint->base.peer, strerror(error));
 		return error == ESRCH ? STRETTO_PEER_FAILED : STRETTO_SYSTEM;
 	}
+	if (recv->sink && (size_t)got < bytes)
+		got -= got % 16; /* a sink takes whole elements */
+	if (got == 0)
+		return STRETTO_SYSTEM;
 	if (recv->sink)
 		recv->sink(recv, recv->received, device->bounce, (size_t)got);
 	recv->received += (size_t)got;
@@ -228,6 +232,13 @@ static void pull_piece(struct stretto_recv *recv)
 		ask_for_stream(endpoint, recv);
 	else
 		finish_recv(endpoint, recv, status);
+}
+
+bool shm_reads_from(const struct stretto_recv *recv, const struct shm_endpoint *endpoint,
+		    uintptr_t first, uintptr_t end)
+{
+	return recv->scratch[ENDPOINT] == (uintptr_t)endpoint && recv->scratch[NUMBER] >> 32 == 0 &&
+	       recv->scratch[SOURCE] >= first && recv->scratch[SOURCE] < end;
 }
 
 size_t shm_pull(struct shm_device *device)
@@ -498,12 +509,12 @@ size_t shm_stream(struct shm_endpoint *endpoint)
 	return count;
 }
 
-static bool of_operation(const struct stretto_key *key, uint32_t comm, uint32_t sequence)
+static bool of_operation(const struct stretto_key *key, uint64_t comm, uint32_t sequence)
 {
 	return key->comm == comm && key->sequence == sequence;
 }
 
-static void cancel_arrivals(struct shm_endpoint *endpoint, uint32_t comm, uint32_t sequence)
+static void cancel_arrivals(struct shm_endpoint *endpoint, uint64_t comm, uint32_t sequence)
 {
 	STRETTO_LIST_FOR_SAFE (it, &endpoint->match.unexpected) {
 		struct stretto_arrival *arrival =
@@ -520,7 +531,7 @@ static void cancel_arrivals(struct shm_endpoint *endpoint, uint32_t comm, uint32
 	}
 }
 
-void shm_cancel(struct stretto_endpoint *base, uint32_t comm, uint32_t sequence)
+void shm_cancel(struct stretto_endpoint *base, uint64_t comm, uint32_t sequence)
 {
 	struct shm_endpoint *endpoint = shm_endpoint_of(base);
 

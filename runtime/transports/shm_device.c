@@ -232,12 +232,12 @@ static bool shm_told(const struct stretto_device *base)
 static void shm_publish(struct stretto_device *base, const struct stretto_peer_state *state)
 {
 	struct shm_page *page = shm_device_of(base)->page;
-	uint64_t words[3];
+	uint64_t words[4];
 
 	memcpy(words, state, sizeof words);
 	/* release: the words that follow are not seen with an even version before; partner below */
 	atomic_fetch_add_explicit(&page->version, 1, memory_order_acq_rel);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		atomic_store_explicit(&page->entered[i], words[i], memory_order_release);
 	/* seq_cst: of two ranks that publish and then look, one sees the other; partner below */
 	atomic_fetch_add(&page->version, 1);
@@ -246,7 +246,7 @@ static void shm_publish(struct stretto_device *base, const struct stretto_peer_s
 static bool shm_peer_state(const struct stretto_endpoint *base, struct stretto_peer_state *state)
 {
 	const struct shm_endpoint *endpoint = shm_endpoint_of(base);
-	uint64_t words[3];
+	uint64_t words[4];
 	uint32_t version;
 
 	if (!endpoint->peer_page)
@@ -254,7 +254,7 @@ static bool shm_peer_state(const struct stretto_endpoint *base, struct stretto_p
 	for (int tries = 0; tries < 100; tries++) {
 		/* seq_cst, and acquire for the words: partners are in shm_publish() */
 		version = atomic_load(&endpoint->peer_page->version);
-		for (int i = 0; i < 3; i++)
+		for (int i = 0; i < 4; i++)
 			words[i] = atomic_load_explicit(&endpoint->peer_page->entered[i],
 							memory_order_acquire);
 		if (version % 2 == 0 && version == atomic_load(&endpoint->peer_page->version)) {

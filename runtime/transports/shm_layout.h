@@ -91,7 +91,6 @@ struct shm_cell {
 	uint8_t length; /* INLINE: payload bytes */
 	uint16_t unused;
 	struct stretto_key key;
-	uint32_t unused2;
 	struct stretto_signature signature;
 	union shm_body body;
 };
@@ -120,7 +119,7 @@ struct shm_page {
 	/* 1: the rank sleeps; who resets it to 0 must wake it. */
 	alignas(SHM_LINE) _Atomic uint32_t armed;
 	/* struct stretto_peer_state of the operation that the rank entered last; */
-	alignas(SHM_LINE) _Atomic uint64_t entered[3];
+	alignas(SHM_LINE) _Atomic uint64_t entered[4];
 	_Atomic uint32_t version; /* odd while `entered` is being written */
 };
 
@@ -138,7 +137,7 @@ struct shm_hello {
 
 enum { SHM_MAGIC = 0x53545254, SHM_VERSION = 1 };
 
-_Static_assert(sizeof(struct stretto_peer_state) == 24, "fits shm_page.entered");
+_Static_assert(sizeof(struct stretto_peer_state) == 32, "fits shm_page.entered");
 
 /* Later messages on the socket: a region, with its memfd. */
 struct shm_region_message {
