@@ -11,7 +11,6 @@ ranks=2
 ratio=1.8 # of the time of an average to the time of a compute step
 latency=20us
 batch=512
-runs=3
 strategies="none sync local dasgd dasgd-delta"
 rm -rf "$out"
 mkdir -p "$out"
@@ -20,84 +19,53 @@ train() { # train FILE OPTION...: its summary goes to FILE
 	file=$1
 	shift
 	"$build/stretto-run" -n $ranks "$build/stretto-train" --data fashion-mnist --model mlp:784-512-256-10 \
-		--batch $batch --optimizer sgd:lr=0.05,momentum=0.9 --seed 1 --json "$@" >"$file" || {
+		--batch $batch --optimizer sgd:lr=0.05,momentum=0.9 --seed 1 --tau 4 --delay 2 --json "$@" >"$file" || {
 		echo "demo: the training failed (stretto-train $*)" >&2
 		exit 1
 	}
 }
 
-value() { # value NAME FILE: a field of a summary
-	sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p" "$2"
+value() { # value NAME FILE [STRATEGY]: a field of a summary, of the line of that strategy
+	grep "\"strategy\": \"${3:-}" "$2" | head -n 1 | sed -n "s/.*\"$1\": \"\{0,1\}\([^,\"}]*\).*/\1/p"
 }
 
-calculate() { awk "BEGIN { printf \"%.9g\", $1 }"; }
+calculate() { awk "BEGIN { printf \"%.6g\", $1 }"; }
 holds() { awk "BEGIN { exit !($1) }"; }
 
-# The run of a strategy whose step is the middle one of its runs.
-middle() { # middle STRATEGY
-	for file in "$out/$1".[0-9].json; do
-		echo "$(value step_ms "$file") $file"
-	done | sort -g | awk '{ file[NR] = $2 } END { print file[int((NR + 1) / 2)] }'
-}
+echo "demo: $ranks ranks, MLP 784-512-256-10 on Fashion-MNIST, batch $batch a rank, one epoch"
 
-echo "demo: $ranks ranks, MLP 784-512-256-10 on Fashion-MNIST, batch $batch a rank, one epoch a run"
-# The time of a compute step: the least of several short runs, which other work on the machine only lengthens.
-probe_compute() {
-	train "$out/probe.json" --quiet --strategy none --steps 40
-	step=$(value step_ms "$out/probe.json")
-	if holds "$step < $compute"; then
-		compute=$step
-	fi
-	bytes=$(value parameter_bytes "$out/probe.json")
-}
-
-# The time of one average at this rate, with nothing to hide under.
-probe_average() {
-	train "$out/probe.json" --quiet --strategy local --steps 40 --pace "$rate:$latency"
-	average=$(value average_ms "$out/probe.json")
-	echo "demo: one average of $bytes bytes takes $average ms at $rate bytes/s and $latency"
+# How long a compute step takes, and an average with nothing to hide under: measured side by side.
+probe() { # probe RATE
+	train "$out/probe.json" --quiet --strategy none,local --steps 40 --pace "$1:$latency"
+	compute=$(value step_ms "$out/probe.json" none)
+	average=$(value average_ms "$out/probe.json" local)
+	bytes=$(value parameter_bytes "$out/probe.json" none)
+	echo "demo: a compute step takes $compute ms; one average of $bytes bytes $average ms at $1 bytes/s and $latency"
 }
 
 # Each of two ranks sends as many bytes as the weights have, whatever the algorithm; what the link does not
 # explain (latency, reduction) is corrected for once.
-compute=1e9
-probe_compute
-probe_compute
+probe 1000000000
 rate=$(calculate "int($bytes / ($ratio * $compute / 1000))")
-probe_average
-probe_compute
+probe "$rate"
 rate=$(calculate "int($rate * $average / ($ratio * $compute))")
-probe_average
-echo "demo: a compute step takes $compute ms: an average is $(calculate "$average / $compute") of them"
-
-# Each strategy several times in turn, since a machine may have other work; the middle run counts.
-run=1
-while [ $run -le $runs ]; do
-	for strategy in $strategies; do
-		echo "demo: run $run of $runs: $strategy" >&2
-		own=0.25
-		[ "$strategy" = local ] && own=0
-		train "$out/$strategy.$run.json" --strategy "$strategy" --tau 4 --delay 2 --own-weight $own --pace "$rate:$latency"
-	done
-	run=$((run + 1))
-done
-for strategy in $strategies; do
-	cp "$(middle "$strategy")" "$out/$strategy.json"
-done
-compute=$(value step_ms "$out/none.json")
+probe "$rate"
+echo "demo: so one average takes $(calculate "$average / $compute") compute steps"
+echo "demo: all strategies train side by side, in turns of three rounds, each on its own copy of the model"
+train "$out/all.json" --strategy "$(echo "$strategies" | tr ' ' ',')" --pace "$rate:$latency"
 
 row() { # row STRATEGY FORMAT: its numbers
-	file=$out/$1.json
+	file=$out/all.json
 	# shellcheck disable=SC2059 # the format is ours
-	printf "$2" "$(value strategy "$file")" "$(value samples_per_s "$file")" "$(value step_ms "$file")" \
-		"$(value compute_ms "$file")" "$(value exposed_ms "$file")" "$(value hidden_percent "$file")" \
-		"$(value test_accuracy "$file")"
+	printf "$2" "$1" "$(value samples_per_s "$file" "$1\"")" "$(value step_ms "$file" "$1\"")" \
+		"$(value compute_ms "$file" "$1\"")" "$(value exposed_ms "$file" "$1\"")" \
+		"$(value hidden_percent "$file" "$1\"")" "$(value test_accuracy "$file" "$1\"")"
 }
 
 echo
 printf '%-12s %10s %9s %10s %10s %9s %10s\n' strategy samples/s 'step ms' 'compute ms' 'exposed ms' 'hidden %' accuracy
 for strategy in $strategies; do
-	row "$strategy" '%-12s %10.0f %9.3f %10.3f %10.3f %9s %10s\n' | sed 's/null/   -/'
+	row "$strategy" '%-12s %10.0f %9.3f %10.3f %10.3f %9.4s %10s\n' | sed 's/null/   -/'
 done
 comma='['
 for strategy in $strategies; do
@@ -114,13 +82,14 @@ goal() { # goal TEXT CONDITION
 		echo "NOT met  $1"
 	fi
 }
+compute=$(value step_ms "$out/all.json" 'none"')
 echo
 for strategy in dasgd dasgd-delta; do
-	hidden=$(value hidden_percent "$out/$strategy.json")
-	times=$(calculate "$(value step_ms "$out/$strategy.json") / $compute")
+	hidden=$(value hidden_percent "$out/all.json" "$strategy\"")
+	times=$(calculate "$(value step_ms "$out/all.json" "$strategy\"") / $compute")
 	goal "$strategy hides at least 95 % of its communication: $hidden %" "$hidden >= 95"
 	goal "$strategy: its step is at most 1.05 x the compute-only step: $times x" "$times <= 1.05"
 done
-times=$(calculate "$(value step_ms "$out/sync.json") / $compute")
+times=$(calculate "$(value step_ms "$out/all.json" 'sync"') / $compute")
 goal "sync: its step is at least 1.8 x the compute-only step: $times x" "$times >= 1.8"
 echo "demo: the numbers are in $out/summary.json"

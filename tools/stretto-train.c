@@ -30,7 +30,11 @@ static const double line_seconds[] = {5.0, 0.1};
 
 /* The command line. */
 struct options {
-	struct stretto_train_options train;
+	struct stretto_train_options train;                           /* with the first strategy */
+	enum stretto_strategy strategies[STRETTO_TRAIN_SIDE_BY_SIDE]; /* to train side by side */
+	size_t strategy_count;
+	bool own_weight_given;
+	bool delay_given;
 	const char *data;
 	const char *model;    /* as given, for the summary */
 	const char *metrics;  /* path; NULL: none */
@@ -45,11 +49,12 @@ struct options {
 struct watch {
 	struct stretto_metrics metrics;
 	const struct options *options;
-	bool writes;    /* rank 0 */
-	bool terminal;  /* stderr is one */
-	size_t samples; /* of all ranks in a step */
-	size_t epoch;   /* of the last line */
-	double shown;   /* when the last line was written, seconds */
+	const char *name; /* of the strategy, where there are several; else "" */
+	bool writes;      /* rank 0 */
+	bool terminal;    /* stderr is one */
+	size_t samples;   /* of all ranks in a step */
+	size_t epoch;     /* of the last line */
+	double shown;     /* when the last line was written, seconds */
 };
 
 enum {
@@ -78,7 +83,8 @@ static const struct tool_option table[] = {
 	{"data", OPT_DATA, "NAME",
 	 "fashion-mnist, or a folder of files in MNIST's format (fashion-mnist)"},
 	{"model", OPT_MODEL, "MODEL", "widths of the layers (mlp:784-512-256-10)"},
-	{"strategy", OPT_STRATEGY, "NAME", "none, sync, local, dasgd or dasgd-delta (dasgd)"},
+	{"strategy", OPT_STRATEGY, "NAME",
+	 "none, sync, local, dasgd or dasgd-delta; several (a,b,c) train side by side (dasgd)"},
 	{"tau", OPT_TAU, "N", "local steps a round (4)"},
 	{"delay", OPT_DELAY, "N", "local steps an average is in flight, at most tau (2)"},
 	{"own-weight", OPT_OWN_WEIGHT, "P",
@@ -124,10 +130,26 @@ static void set_pace(struct options *options, const char *text)
 		tool_fail("--pace %.80s: expected RATE:LATENCY, such as 10gbit:20us", text);
 }
 
+/* One name, or several with commas between them. */
 static void set_strategy(struct options *options, const char *text)
 {
-	if (!stretto_strategy_find(text, &options->train.average.strategy))
-		tool_fail("--strategy %s: expected none, sync, local, dasgd or dasgd-delta", text);
+	const char *at = text;
+
+	options->strategy_count = 0;
+	do {
+		size_t length = strcspn(at, ",");
+		char name[32] = "";
+
+		if (length < sizeof(name))
+			memcpy(name, at, length);
+		if (options->strategy_count == STRETTO_TRAIN_SIDE_BY_SIDE ||
+		    !stretto_strategy_find(name, &options->strategies[options->strategy_count++]))
+			tool_fail(
+				"--strategy %s: expected none, sync, local, dasgd or dasgd-delta, "
+				"or up to %d of them with commas between",
+				text, STRETTO_TRAIN_SIDE_BY_SIDE);
+		at += length;
+	} while (*at++ == ',');
 }
 
 /* Options that describe the training. */
@@ -226,7 +248,8 @@ static void set_defaults(struct options *options)
 
 	*options = (struct options){.data = "fashion-mnist", .metrics_every = 10};
 	options->model = "mlp:784-512-256-10";
-	train->average.strategy = STRETTO_STRATEGY_DASGD;
+	options->strategies[0] = STRETTO_STRATEGY_DASGD;
+	options->strategy_count = 1;
 	train->average.tau = 4;
 	train->average.delay = 2;
 	train->average.own_weight = 0.25f;
@@ -240,40 +263,46 @@ static void set_defaults(struct options *options)
 }
 
 /*
- * Defaults that depend on other options: local averages what the ranks have, with no share of their
- * own; a delay that was not asked for is no longer than the round.
+ * The training with one of the strategies, with the defaults that depend on it: local averages what the
+ * ranks have, with no share of their own; a delay that was not asked for is no longer than the round.
  */
-static void settle(struct options *options, bool own_weight_given, bool delay_given)
+static struct stretto_train_options settle(const struct options *options, size_t i)
 {
-	struct stretto_average_options *average = &options->train.average;
+	struct stretto_train_options train = options->train;
+	struct stretto_average_options *average = &train.average;
 	const char *problem;
 
-	if (average->strategy == STRETTO_STRATEGY_LOCAL && !own_weight_given)
+	average->strategy = options->strategies[i];
+	if (average->strategy == STRETTO_STRATEGY_LOCAL && !options->own_weight_given)
 		average->own_weight = 0;
-	if (!delay_given && average->delay > average->tau)
+	if (!options->delay_given && average->delay > average->tau)
 		average->delay = average->tau;
 	problem = stretto_average_check(average);
 	if (problem)
 		tool_fail("%s (--strategy %s --tau %zu --delay %zu --own-weight %g)", problem,
 			  stretto_strategy_name(average->strategy), average->tau, average->delay,
 			  (double)average->own_weight);
+	return train;
 }
 
 static void parse(int argc, char **argv, struct options *options)
 {
-	bool own_weight_given = false, delay_given = false;
 	int id;
 
 	set_defaults(options);
 	while ((id = tool_next(&tool, argc, argv)) >= 0) {
-		own_weight_given |= id == OPT_OWN_WEIGHT;
-		delay_given |= id == OPT_DELAY;
+		options->own_weight_given |= id == OPT_OWN_WEIGHT;
+		options->delay_given |= id == OPT_DELAY;
 		if (!set_training(options, id, optarg) && !set_averaging(options, id, optarg))
 			set_run(options, id, optarg);
 	}
 	if (optind < argc)
 		tool_fail("unexpected argument '%s'", argv[optind]);
-	settle(options, own_weight_given, delay_given);
+	if (options->metrics && options->strategy_count > 1)
+		tool_fail("--metrics goes with one strategy, not with %zu",
+			  options->strategy_count);
+	for (size_t i = 0; i < options->strategy_count; i++)
+		settle(options, i);
 }
 
 /*
@@ -336,10 +365,10 @@ static void show(struct watch *watch, const struct stretto_train_step *step)
 
 	if (!last && now - watch->shown < line_seconds[watch->terminal])
 		return;
-	fprintf(stderr, "%sepoch %zu  step %zu/%zu  loss %.4f  %.0f samples/s  hidden %.1f%%%s",
-		watch->terminal ? "\r" : "", step->epoch, step->step, step->steps, step->loss,
-		(double)(watch->samples * step->step) / now, hidden_of(step),
-		watch->terminal ? "\033[K" : "\n");
+	fprintf(stderr, "%s%-*sepoch %zu  step %zu/%zu  loss %.4f  %.0f samples/s  hidden %.1f%%%s",
+		watch->terminal ? "\r" : "", watch->name[0] ? 13 : 0, watch->name, step->epoch,
+		step->step, step->steps, step->loss, (double)(watch->samples * step->step) / now,
+		hidden_of(step), watch->terminal ? "\033[K" : "\n");
 	if (watch->terminal && step->step == step->steps)
 		fputc('\n', stderr);
 	watch->shown = now;
@@ -376,10 +405,10 @@ static double average_ms(const struct stretto_train_result *result)
 			    : NAN;
 }
 
-static void print_json(const struct options *options, int ranks,
-		       const struct stretto_train_result *result)
+static void print_json(const struct options *options, const struct stretto_train_options *train,
+		       int ranks, const struct stretto_train_result *result)
 {
-	const struct stretto_average_options *average = &options->train.average;
+	const struct stretto_average_options *average = &train->average;
 	const struct stretto_average_stats *stats = &result->stats;
 
 	printf("{\"strategy\": \"%s\", ", stretto_strategy_name(average->strategy));
@@ -399,17 +428,17 @@ static void print_json(const struct options *options, int ranks,
 	printf("\"parameter_bytes\": %zu, ", result->parameters * sizeof(float));
 	printf("\"ranks\": %d, \"model\": \"%s\", \"batch\": %zu, \"tau\": %zu, \"delay\": %zu, "
 	       "\"own_weight\": %g, \"steps\": %zu, \"seed\": %llu, \"averages\": %llu, "
-	       "\"bytes_averaged\": %llu, \"bytes_copied\": %llu, \"weight_arenas\": %zu}\n",
+	       "\"bytes_averaged\": %llu, \"bytes_copied\": %llu, \"weight_arenas\": %zu}",
 	       ranks, options->model, options->train.model.batch, average->tau, average->delay,
 	       (double)average->own_weight, result->steps, (unsigned long long)options->train.seed,
 	       (unsigned long long)stats->averages, (unsigned long long)stats->bytes_averaged,
 	       (unsigned long long)stats->bytes_copied, stats->weight_arenas);
 }
 
-static void print_text(const struct options *options, int ranks,
+static void print_text(const struct stretto_train_options *train, int ranks,
 		       const struct stretto_train_result *result)
 {
-	const struct stretto_average_options *average = &options->train.average;
+	const struct stretto_average_options *average = &train->average;
 	const struct stretto_average_stats *stats = &result->stats;
 	double step = result->step.seconds * 1e3, exposed = result->step.exposed * 1e3;
 
@@ -450,47 +479,102 @@ static int stopped(const struct watch *watch, const struct stretto_verdict *verd
 	return FAILED;
 }
 
+/* The trainings side by side as a table, a line each. */
+static void print_table(const struct stretto_train_options *trainings,
+			const struct stretto_train_result *results, size_t count)
+{
+	printf("%-12s %10s %9s %10s %10s %9s %10s\n", "strategy", "samples/s", "step ms",
+	       "compute ms", "exposed ms", "hidden %", "accuracy %");
+	for (size_t i = 0; i < count; i++) {
+		double step = results[i].step.seconds * 1e3;
+		double exposed = results[i].step.exposed * 1e3;
+
+		printf("%-12s %10.0f %9.3f %10.3f %10.3f ",
+		       stretto_strategy_name(trainings[i].average.strategy),
+		       results[i].samples_per_second, step, step - exposed, exposed);
+		if (results[i].stats.averages > 0)
+			printf("%9.1f ", 100 * stretto_train_hidden(&results[i]));
+		else
+			printf("%9s ", "-");
+		printf("%10.2f\n", 100 * results[i].accuracy);
+	}
+}
+
+/* Prints what came out: one training as text or an object, several as a table or an array. */
+static void print_results(const struct options *options,
+			  const struct stretto_train_options *trainings,
+			  const struct stretto_train_result *results, int ranks)
+{
+	size_t count = options->strategy_count;
+
+	if (!options->json && count == 1) {
+		print_text(trainings, ranks, results);
+		return;
+	}
+	if (!options->json) {
+		print_table(trainings, results, count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		printf("%s", count == 1 ? "" : i == 0 ? "[" : ",\n");
+		print_json(options, &trainings[i], ranks, &results[i]);
+	}
+	printf("%s\n", count == 1 ? "" : "]");
+}
+
+static void set_watch(struct watch *watch, const struct options *options,
+		      const struct stretto_comm *world, size_t i)
+{
+	size_t samples = options->train.model.batch * (size_t)stretto_comm_size(world);
+
+	*watch = (struct watch){
+		.options = options,
+		.name = options->strategy_count > 1 ? stretto_strategy_name(options->strategies[i])
+						    : "",
+		.writes = stretto_comm_rank(world) == 0,
+		.terminal = isatty(STDERR_FILENO) == 1,
+		.samples = samples,
+		.metrics = {.every = options->metrics_every, .samples = samples},
+		.epoch = 1,
+	};
+}
+
 /* Trains with loaded data; the exit status. */
 static int train(struct stretto_comm *world, struct options *options)
 {
-	int ranks = stretto_comm_size(world);
-	struct watch watch = {
-		.options = options,
-		.writes = stretto_comm_rank(world) == 0,
-		.terminal = isatty(STDERR_FILENO) == 1,
-		.samples = options->train.model.batch * (size_t)ranks,
-		.metrics = {.every = options->metrics_every,
-			    .samples = options->train.model.batch * (size_t)ranks},
-		.epoch = 1,
-	};
-	struct stretto_train_result result;
+	struct watch watches[STRETTO_TRAIN_SIDE_BY_SIDE];
+	struct stretto_train_options trainings[STRETTO_TRAIN_SIDE_BY_SIDE];
+	struct stretto_train_result results[STRETTO_TRAIN_SIDE_BY_SIDE];
+	struct watch *first = &watches[0];
 	stretto_status status;
 	int code = 0;
 
+	for (size_t i = 0; i < options->strategy_count; i++) {
+		set_watch(&watches[i], options, world, i);
+		trainings[i] = settle(options, i);
+		trainings[i].observer = observe;
+		trainings[i].context = &watches[i];
+	}
 	/* A file that cannot be created stops the training at the first vote. */
-	if (watch.writes && options->metrics &&
-	    stretto_metrics_open(&watch.metrics, options->metrics) != STRETTO_OK)
-		watch.metrics.failed = true;
-	options->train.observer = observe;
-	options->train.context = &watch;
-	status = stretto_train_run(world, &options->train, &result);
-	if (stretto_metrics_close(&watch.metrics) != STRETTO_OK)
+	if (first->writes && options->metrics &&
+	    stretto_metrics_open(&first->metrics, options->metrics) != STRETTO_OK)
+		first->metrics.failed = true;
+	status = stretto_train_run(world, trainings, options->strategy_count, results);
+	if (stretto_metrics_close(&first->metrics) != STRETTO_OK)
 		code = FAILED;
 	if (status == STRETTO_INVALID)
 		return TOOL_USAGE;
 	if (status != STRETTO_OK) {
-		if (watch.writes)
+		if (first->writes)
 			fprintf(stderr, "stretto-train: %s\n", stretto_status_text(status));
 		return NO_COMMUNICATION;
 	}
-	if (result.verdict.stop != STRETTO_STOP_NONE)
-		return stopped(&watch, &result.verdict);
-	if (!watch.writes)
+	for (size_t i = 0; i < options->strategy_count; i++)
+		if (results[i].verdict.stop != STRETTO_STOP_NONE)
+			return stopped(first, &results[i].verdict);
+	if (!first->writes)
 		return code;
-	if (options->json)
-		print_json(options, ranks, &result);
-	else
-		print_text(options, ranks, &result);
+	print_results(options, trainings, results, stretto_comm_size(world));
 	return finish_output() ? FAILED : code;
 }
 

@@ -12,6 +12,9 @@
 
 /* Local steps between two votes whether to stop. */
 enum { VOTE_PERIOD = 16 };
+/* Rounds of a turn where several trainings run side by side: long enough that the caches are warm for
+ * most of it, short enough that all of them see the same machine. */
+enum { TURN_ROUNDS = 3 };
 
 /* A training in progress. */
 struct run {
@@ -28,7 +31,8 @@ struct run {
 	uint32_t *index; /* [batch], of test images */
 	size_t steps;    /* that there will be */
 	size_t step;     /* done */
-	double start;    /* of the loop, seconds */
+	double spent;    /* seconds in turns that have ended */
+	double resumed;  /* when the turn under way began, seconds() */
 	struct stretto_verdict verdict;
 };
 
@@ -197,7 +201,7 @@ static stretto_status after_step(struct run *run, double loss)
 		.epoch = (run->step - 1) / per_epoch + 1,
 		.loss = loss,
 		.rate = (double)run->optimizer.rate,
-		.seconds = seconds() - run->start,
+		.seconds = run->spent + seconds() - run->resumed,
 		.exposed = stats.exposed_seconds,
 		.in_flight = stats.in_flight_seconds,
 	};
@@ -213,12 +217,15 @@ static stretto_status after_step(struct run *run, double loss)
 	return stretto_vote_turn(&run->vote, &run->verdict);
 }
 
-static stretto_status loop(struct run *run)
+/* Trains until `until` steps are done, all ranks starting together. */
+static stretto_status turn(struct run *run, size_t until)
 {
 	stretto_status status = stretto_barrier(run->comm);
 
-	run->start = seconds();
-	while (status == STRETTO_OK && run->step < run->steps &&
+	if (until > run->steps)
+		until = run->steps;
+	run->resumed = seconds();
+	while (status == STRETTO_OK && run->step < until &&
 	       run->verdict.stop == STRETTO_STOP_NONE) {
 		double loss = 0;
 
@@ -226,6 +233,45 @@ static stretto_status loop(struct run *run)
 		if (status == STRETTO_OK)
 			status = after_step(run, loss);
 	}
+	run->spent += seconds() - run->resumed;
+	return status;
+}
+
+/*
+ * Where a turn of several trainings ends: just after a merge, so that no average is in flight while others
+ * take their turns.
+ */
+static size_t turn_end(const struct run *run)
+{
+	const struct stretto_average_options *average = &run->options->average;
+	size_t tau = average->tau > 0 ? average->tau : 1;
+	size_t merged = average->delay % tau;
+
+	return run->step < merged ? merged
+				  : (run->step - merged) / tau * tau + merged + TURN_ROUNDS * tau;
+}
+
+static bool under_way(const struct run *runs, size_t count)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (runs[i].verdict.stop != STRETTO_STOP_NONE)
+			return false;
+		any |= runs[i].step < runs[i].steps;
+	}
+	return any;
+}
+
+static stretto_status loop(struct run *runs, size_t count)
+{
+	stretto_status status = STRETTO_OK;
+
+	if (count == 1)
+		return turn(runs, runs->steps);
+	while (status == STRETTO_OK && under_way(runs, count))
+		for (size_t i = 0; status == STRETTO_OK && i < count; i++)
+			status = turn(&runs[i], turn_end(&runs[i]));
 	return status;
 }
 
@@ -264,44 +310,66 @@ static void measure(struct run *run, struct stretto_train_result *result)
 
 	result->parameters = run->model.parameters;
 	result->steps = run->step;
-	result->seconds = seconds() - run->start;
+	result->seconds = run->spent;
 	result->samples_per_second = (double)samples / result->seconds;
 	result->step = stretto_windows_typical(&run->windows);
 	result->loss = run->windows.loss;
 	stretto_average_stats(run->average, &result->stats);
 }
 
-stretto_status stretto_train_run(struct stretto_comm *comm,
-				 const struct stretto_train_options *options,
-				 struct stretto_train_result *result)
+static stretto_status begin(struct run *run)
 {
-	struct run run = {.comm = comm, .options = options};
-	struct stretto_train_result found = {0};
-	stretto_status status;
+	stretto_status status = check(run);
 
-	run.steps = stretto_train_steps(options, stretto_comm_size(comm));
-	status = check(&run);
-	if (status != STRETTO_OK)
-		return status;
-	status = open_run(&run);
-	if (status == STRETTO_OK) {
-		stretto_model_start(&run.model, options->seed,
-				    stretto_average_weights(run.average));
-		status = loop(&run);
-	}
-	if (status == STRETTO_OK) {
-		measure(&run, &found);
-		if (run.verdict.stop == STRETTO_STOP_NONE)
-			status = stretto_vote_last(&run.vote, &run.verdict);
-	}
-	if (status == STRETTO_OK && run.verdict.stop == STRETTO_STOP_NONE) {
-		status = stretto_average_drain(run.average);
-		if (status == STRETTO_OK)
-			status = test(&run, &found.accuracy);
-	}
-	found.verdict = run.verdict;
 	if (status == STRETTO_OK)
-		*result = found;
-	close_run(&run);
+		status = open_run(run);
+	if (status == STRETTO_OK)
+		stretto_model_start(&run->model, run->options->seed,
+				    stretto_average_weights(run->average));
+	return status;
+}
+
+/* Measures, agrees with the other ranks that it came to its end, and tests. */
+static stretto_status end(struct run *run, struct stretto_train_result *result)
+{
+	stretto_status status = STRETTO_OK;
+
+	measure(run, result);
+	if (run->verdict.stop == STRETTO_STOP_NONE && run->step == run->steps)
+		status = stretto_vote_last(&run->vote, &run->verdict);
+	if (status == STRETTO_OK && run->verdict.stop == STRETTO_STOP_NONE &&
+	    run->step == run->steps) {
+		status = stretto_average_drain(run->average);
+		if (status == STRETTO_OK)
+			status = test(run, &result->accuracy);
+	}
+	result->verdict = run->verdict;
+	return status;
+}
+
+stretto_status stretto_train_run(struct stretto_comm *comm,
+				 const struct stretto_train_options *options, size_t count,
+				 struct stretto_train_result *results)
+{
+	struct run runs[STRETTO_TRAIN_SIDE_BY_SIDE] = {{0}};
+	struct stretto_train_result found[STRETTO_TRAIN_SIDE_BY_SIDE] = {{0}};
+	stretto_status status = STRETTO_OK;
+
+	if (count == 0 || count > STRETTO_TRAIN_SIDE_BY_SIDE)
+		return STRETTO_INVALID;
+	for (size_t i = 0; i < count && status == STRETTO_OK; i++) {
+		runs[i].comm = comm;
+		runs[i].options = &options[i];
+		runs[i].steps = stretto_train_steps(&options[i], stretto_comm_size(comm));
+		status = begin(&runs[i]);
+	}
+	if (status == STRETTO_OK)
+		status = loop(runs, count);
+	for (size_t i = 0; i < count && status == STRETTO_OK; i++)
+		status = end(&runs[i], &found[i]);
+	if (status == STRETTO_OK)
+		memcpy(results, found, count * sizeof(*results));
+	for (size_t i = 0; i < count; i++)
+		close_run(&runs[i]);
 	return status;
 }

@@ -6,6 +6,10 @@
  * the averaging strategy. Times are measured as they are: a step is compute and exposed
  * communication (waiting for an average), nothing else is taken out of it.
  *
+ * Several trainings can run side by side in turns of a round, so that a machine's changing speed meets
+ * all of them alike and their times can be compared. A turn begins and ends where no average is in
+ * flight, and only a training's own turns count as its time.
+ *
  * Threads: one at a time for each communicator.
  */
 #ifndef STRETTO_TRAINER_TRAIN_H
@@ -26,7 +30,7 @@ struct stretto_train_step {
 	size_t epoch;     /* of this step, from 1 */
 	double loss;      /* mean of this rank's batch */
 	double rate;      /* learning rate */
-	double seconds;   /* since the training began */
+	double seconds;   /* that the training has taken */
 	double exposed;   /* of which waiting for averages */
 	double in_flight; /* time that averages were in flight, see stretto_average_stats() */
 };
@@ -64,14 +68,17 @@ struct stretto_train_result {
 /* Local steps of the whole training on `ranks` ranks; 0 if the data is too little for one. Pure. */
 size_t stretto_train_steps(const struct stretto_train_options *options, int ranks);
 
+/* How many trainings can run side by side. */
+enum { STRETTO_TRAIN_SIDE_BY_SIDE = 8 };
+
 /*
- * Trains and tests. Collective. STRETTO_INVALID if the options do not fit together (logged), else
- * errors of an allreduce. If the ranks agreed to stop, STRETTO_OK, with the verdict in *result and
- * no accuracy.
+ * Trains and tests `count` trainings side by side; one is simply run from start to end. Collective. STRETTO_INVALID if the options do not fit together (logged), else
+ * errors of an allreduce. If the ranks agreed to stop, STRETTO_OK, with the verdict in the result of
+ * the training that it is about, and no accuracy in any.
  */
 stretto_status stretto_train_run(struct stretto_comm *comm,
-				 const struct stretto_train_options *options,
-				 struct stretto_train_result *result);
+				 const struct stretto_train_options *options, size_t count,
+				 struct stretto_train_result *results);
 
 /* The share of its time in flight that the communication was hidden, 0 to 1; NaN if none flew. */
 double stretto_train_hidden(const struct stretto_train_result *result);

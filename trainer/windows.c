@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* Steps of a window at least. */
-enum { LEAST = 8 };
+enum { LEAST = 4 };
 
 stretto_status stretto_windows_init(struct stretto_windows *windows, size_t steps, size_t tau)
 {

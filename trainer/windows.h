@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * windows.h: robust step times. Steps of a round differ (only one of them merges), so the unit that
- * is measured is a window of whole rounds, 8 steps or a little more. Of the windows the slowest and
+ * is measured is a window of whole rounds, 4 steps or a little more. Of the windows the slowest and
  * the fastest quarter are left out, which a machine with other work would disturb, and the mean of
  * the rest is reported (the midmean), separately for each quantity.
  *

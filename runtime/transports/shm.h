@@ -4,7 +4,8 @@
  *
  *   shm_layout.h   what lies in shared memory: rings of cells, slots, the page of a rank
  *   shm_device.c   the device: listener, page, the transport table
- *   shm_connect.c  connections: hello, descriptors by SCM_RIGHTS, regions of the peer, its death
+ *   shm_connect.c  connections: hello, descriptors by SCM_RIGHTS, the death of a peer
+ *   shm_region.c   regions mapped from each other
  *   shm_ring.c     producing and consuming cells and slots, waking the peer
  *   shm_data.c     sends and receives over them
  *
@@ -134,13 +135,26 @@ void shm_disconnect(struct stretto_endpoint *endpoint);
 /* Goes on with everything that waits for a socket: accepts, hellos, regions, deaths. */
 void shm_events(struct stretto_device *device);
 void shm_drop_visitor(struct shm_device *device, struct shm_visitor *visitor);
+/* Ends an endpoint whose peer is gone or broke the protocol. */
+void shm_fail(struct shm_endpoint *endpoint, const char *why);
+
+/* Sends one message with descriptors. STRETTO_AGAIN if the socket is full. */
+stretto_status shm_send_with_fds(int fd, const void *message, size_t bytes, const int *fds,
+				 size_t fd_count);
+/* Maps `bytes` of a descriptor that the peer sent, which must be that large. NULL on failure. */
+void *shm_map_peer(int fd, size_t bytes, int protection);
+/* Reads what came on the socket of a ready endpoint: regions, or its end. */
+void shm_hear_peer(struct shm_endpoint *endpoint);
+
+/* shm_region.c */
+/* Takes a region that the peer sent. */
+void shm_read_region(struct shm_endpoint *endpoint, const struct shm_region_message *message,
+		     int fd);
 /* Makes sure that the peer has our region. STRETTO_AGAIN: its socket is full. */
 stretto_status shm_share_region(struct shm_endpoint *endpoint, const struct stretto_region *region);
 /* The peer's region with that id, NULL if it has not told us of it. */
 struct shm_remote_region *shm_remote_region(struct shm_endpoint *endpoint, uint32_t id);
 void shm_drop_remote_region(struct shm_endpoint *endpoint, uint32_t id);
-/* Ends an endpoint whose peer is gone or broke the protocol. */
-void shm_fail(struct shm_endpoint *endpoint, const char *why);
 
 /* shm_ring.c */
 /* Room for one more cell to the peer? */

@@ -55,8 +55,8 @@ stretto_status shm_listen(struct shm_device *device)
 }
 
 /* Sends one message with descriptors. STRETTO_AGAIN if the socket is full. */
-static stretto_status send_with_fds(int fd, const void *message, size_t bytes, const int *fds,
-				    size_t fd_count)
+stretto_status shm_send_with_fds(int fd, const void *message, size_t bytes, const int *fds,
+				 size_t fd_count)
 {
 	struct iovec part = {(void *)(uintptr_t)message, bytes};
 	union {
@@ -140,7 +140,7 @@ void shm_fail(struct shm_endpoint *endpoint, const char *why)
 }
 
 /* Maps `bytes` of a descriptor that the peer sent, which must be that large. NULL on failure. */
-static void *map_peer(int fd, size_t bytes, int protection)
+void *shm_map_peer(int fd, size_t bytes, int protection)
 {
 	struct stat info;
 	void *base;
@@ -217,11 +217,12 @@ static bool take_hello(struct shm_endpoint *endpoint, const struct shm_hello *he
 {
 	struct shm_device *device = shm_device_of(endpoint->base.device);
 
-	endpoint->peer_page = map_peer(fds[0], sizeof(struct shm_page), PROT_READ | PROT_WRITE);
+	endpoint->peer_page = shm_map_peer(fds[0], sizeof(struct shm_page), PROT_READ | PROT_WRITE);
 	if (!endpoint->peer_page || fds[1] < 0)
 		return false;
 	if (!endpoint->pair)
-		endpoint->pair = map_peer(fds[2], sizeof(struct shm_pair), PROT_READ | PROT_WRITE);
+		endpoint->pair =
+			shm_map_peer(fds[2], sizeof(struct shm_pair), PROT_READ | PROT_WRITE);
 	if (!endpoint->pair)
 		return false;
 	endpoint->peer_wake = fds[1];
@@ -276,12 +277,12 @@ static stretto_status call(struct shm_endpoint *endpoint)
 		status = errno == EAGAIN ? STRETTO_AGAIN : STRETTO_PEER_FAILED;
 		goto out;
 	}
-	endpoint->pair = map_peer(pair, sizeof(struct shm_pair), PROT_READ | PROT_WRITE);
+	endpoint->pair = shm_map_peer(pair, sizeof(struct shm_pair), PROT_READ | PROT_WRITE);
 	if (!endpoint->pair)
 		goto out;
 	make_hello(device, &endpoint->peer_address, &hello);
-	status = send_with_fds(fd, &hello, sizeof hello,
-			       (int[]){device->page_fd, env->wake_fd, pair}, 3);
+	status = shm_send_with_fds(fd, &hello, sizeof hello,
+				   (int[]){device->page_fd, env->wake_fd, pair}, 3);
 	if (status == STRETTO_OK)
 		status = env->watch(env->context, fd);
 	if (status == STRETTO_OK) {
@@ -336,8 +337,9 @@ static bool answer(struct shm_endpoint *endpoint, struct shm_visitor *visitor)
 	if (!take_hello(endpoint, &visitor->hello, visitor->fds))
 		return false;
 	set_directions(endpoint);
-	if (send_with_fds(endpoint->socket, &hello, sizeof hello,
-			  (int[]){device->page_fd, device->base.env->wake_fd}, 2) == STRETTO_OK) {
+	if (shm_send_with_fds(endpoint->socket, &hello, sizeof hello,
+			      (int[]){device->page_fd, device->base.env->wake_fd},
+			      2) == STRETTO_OK) {
 		ready(endpoint);
 		return true;
 	}
@@ -436,38 +438,8 @@ static void meet(struct shm_endpoint *endpoint)
 	}
 }
 
-static void read_region(struct shm_endpoint *endpoint, const struct shm_region_message *message,
-			int fd)
-{
-	struct shm_remote_region *grown;
-	char *base;
-
-	if (endpoint->region_count == endpoint->region_capacity) {
-		size_t capacity = endpoint->region_capacity ? 2 * endpoint->region_capacity : 8;
-
-		grown = realloc(endpoint->regions, capacity * sizeof *grown);
-		if (!grown)
-			return; /* process_vm_readv or a stream serve */
-		endpoint->regions = grown;
-		endpoint->region_capacity = capacity;
-	}
-	base = map_peer(fd, message->bytes, PROT_READ);
-	if (!base) {
-		stretto_info("shm: cannot map %llu bytes of rank %d (%s); see vm.max_map_count",
-			     (unsigned long long)message->bytes, endpoint->base.peer,
-			     strerror(errno));
-		return;
-	}
-	endpoint->regions[endpoint->region_count++] = (struct shm_remote_region){
-		.id = message->id,
-		.address = message->address,
-		.bytes = message->bytes,
-		.base = base,
-	};
-}
-
 /* Reads what came on the socket of a ready endpoint: regions, or its end. */
-static void hear_peer(struct shm_endpoint *endpoint)
+void shm_hear_peer(struct shm_endpoint *endpoint)
 {
 	struct shm_region_message message;
 	int fds[MAX_FDS];
@@ -475,7 +447,7 @@ static void hear_peer(struct shm_endpoint *endpoint)
 
 	while ((got = receive_with_fds(endpoint->socket, &message, sizeof message, fds)) > 0) {
 		if (message.magic == SHM_MAGIC)
-			read_region(endpoint, &message, fds[0]);
+			shm_read_region(endpoint, &message, fds[0]);
 		close_fds(fds);
 	}
 	if (got == 0) {
@@ -536,7 +508,7 @@ void shm_events(struct stretto_device *base)
 		if (endpoint->state == SHM_CONNECTING)
 			go_on(endpoint);
 		else if (endpoint->state == SHM_READY)
-			hear_peer(endpoint);
+			shm_hear_peer(endpoint);
 	}
 }
 
@@ -593,76 +565,4 @@ void shm_disconnect(struct stretto_endpoint *base)
 	free(endpoint->sends.entries);
 	free(endpoint->streams.entries);
 	free(endpoint);
-}
-
-stretto_status shm_share_region(struct shm_endpoint *endpoint, const struct stretto_region *region)
-{
-	struct shm_region_message message = {.magic = SHM_MAGIC,
-					     .id = region->id,
-					     .address = (uintptr_t)region->base,
-					     .bytes = region->mapped};
-	stretto_status status;
-
-	for (size_t i = 0; i < endpoint->shared_count; i++)
-		if (endpoint->shared[i] == region->id)
-			return STRETTO_OK;
-	if (endpoint->shared_count == endpoint->shared_capacity) {
-		size_t capacity = endpoint->shared_capacity ? 2 * endpoint->shared_capacity : 8;
-		uint32_t *grown = realloc(endpoint->shared, capacity * sizeof *grown);
-
-		if (!grown)
-			return STRETTO_NO_MEMORY;
-		endpoint->shared = grown;
-		endpoint->shared_capacity = capacity;
-	}
-	status = send_with_fds(endpoint->socket, &message, sizeof message, &region->fd, 1);
-	if (status == STRETTO_AGAIN)
-		shm_device_of(endpoint->base.device)->starved = true;
-	if (status == STRETTO_OK)
-		endpoint->shared[endpoint->shared_count++] = region->id;
-	return status;
-}
-
-static struct shm_remote_region *find_region(struct shm_endpoint *endpoint, uint32_t id)
-{
-	for (size_t i = 0; i < endpoint->region_count; i++)
-		if (endpoint->regions[i].id == id)
-			return &endpoint->regions[i];
-	return NULL;
-}
-
-struct shm_remote_region *shm_remote_region(struct shm_endpoint *endpoint, uint32_t id)
-{
-	struct shm_remote_region *region = find_region(endpoint, id);
-
-	if (region || endpoint->socket < 0)
-		return region;
-	hear_peer(endpoint); /* it was sent before the cell that names it */
-	return find_region(endpoint, id);
-}
-
-/* Ends the transfers that read from a region: its owner gave up the operation that they belong to. */
-static void drop_pulls(struct shm_endpoint *endpoint, const struct shm_remote_region *region)
-{
-	uintptr_t first = (uintptr_t)region->base;
-
-	STRETTO_LIST_FOR_SAFE (it, &shm_device_of(endpoint->base.device)->pulls) {
-		struct stretto_recv *recv = stretto_container_of(it, struct stretto_recv, link);
-
-		if (!shm_reads_from(recv, endpoint, first, first + region->bytes))
-			continue;
-		stretto_list_remove(it);
-		recv->done(recv, STRETTO_PEER_FAILED);
-	}
-}
-
-void shm_drop_remote_region(struct shm_endpoint *endpoint, uint32_t id)
-{
-	struct shm_remote_region *region = find_region(endpoint, id);
-
-	if (!region)
-		return;
-	drop_pulls(endpoint, region);
-	munmap(region->base, region->bytes);
-	*region = endpoint->regions[--endpoint->region_count];
 }

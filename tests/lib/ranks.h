@@ -41,6 +41,8 @@ struct stretto_bootstrap_callbacks meeting_callbacks(struct meeting *meeting, in
 		if (!(condition))                                                                  \
 			require_failed(__FILE__, __LINE__, #condition);                            \
 	} while (0)
+/* Fails it with a text. */
+#define test_failed(text) require_failed(__FILE__, __LINE__, text)
 void require_failed(const char *file, int line, const char *text) __attribute__((noreturn));
 
 /* A small random generator: splitmix64. */

@@ -115,12 +115,12 @@ void guarded_check(const struct guarded *memory, const char *what)
 	for (const unsigned char *byte = memory->all; byte < data; byte++)
 		if (*byte != PATTERN) {
 			printf("%s: a byte before the buffer was changed\n", what);
-			require(!"guard bytes");
+			test_failed("guard bytes");
 		}
 	for (size_t i = 0; i < GUARD; i++)
 		if (data[memory->bytes + i] != PATTERN) {
 			printf("%s: byte %zu after the buffer was changed\n", what, i);
-			require(!"guard bytes");
+			test_failed("guard bytes");
 		}
 }
 
