@@ -18,6 +18,7 @@
 #include "runtime/config.h"
 #include "tools/lib/options.h"
 #include "trainer/metrics.h"
+#include "trainer/report.h"
 #include "trainer/train.h"
 
 enum { FAILED = 1, NO_COMMUNICATION = 3 };
@@ -386,77 +387,6 @@ static bool observe(void *context, const struct stretto_train_step *step)
 	return !watch->options->metrics || stretto_metrics_step(&watch->metrics, step);
 }
 
-/* A number for JSON, which has no NaN. */
-static void print_number(const char *name, double value, const char *end)
-{
-	if (isfinite(value))
-		printf("\"%s\": %.6g%s", name, value, end);
-	else
-		printf("\"%s\": null%s", name, end);
-}
-
-/* Milliseconds that one average is in flight; NaN if there was none. */
-static double average_ms(const struct stretto_train_result *result)
-{
-	double averages = (double)result->stats.averages;
-
-	/* Steps of a round, from the counts: the windows are whole rounds. */
-	return averages > 0 ? result->step.in_flight * 1e3 * rint((double)result->steps / averages)
-			    : NAN;
-}
-
-static void print_json(const struct options *options, const struct stretto_train_options *train,
-		       int ranks, const struct stretto_train_result *result)
-{
-	const struct stretto_average_options *average = &train->average;
-	const struct stretto_average_stats *stats = &result->stats;
-
-	printf("{\"strategy\": \"%s\", ", stretto_strategy_name(average->strategy));
-	print_number("samples_per_s", result->samples_per_second, ", ");
-	print_number("step_ms", result->step.seconds * 1e3, ", ");
-	print_number("compute_ms", (result->step.seconds - result->step.exposed) * 1e3, ", ");
-	print_number("exposed_ms", result->step.exposed * 1e3, ", ");
-	print_number("in_flight_ms", result->step.in_flight * 1e3, ", ");
-	print_number("hidden_percent", 100 * stretto_train_hidden(result), ", ");
-	print_number("test_accuracy", result->accuracy, ", ");
-	print_number("effective_steps", stretto_average_effective_steps(average, ranks), ", ");
-	print_number("average_ms", average_ms(result), ", ");
-	print_number("loss", result->loss, ", ");
-	print_number("seconds", result->seconds, ", ");
-	print_number("exposed_seconds", stats->exposed_seconds, ", ");
-	print_number("in_flight_seconds", stats->in_flight_seconds, ", ");
-	printf("\"parameter_bytes\": %zu, ", result->parameters * sizeof(float));
-	printf("\"ranks\": %d, \"model\": \"%s\", \"batch\": %zu, \"tau\": %zu, \"delay\": %zu, "
-	       "\"own_weight\": %g, \"steps\": %zu, \"seed\": %llu, \"averages\": %llu, "
-	       "\"bytes_averaged\": %llu, \"bytes_copied\": %llu, \"weight_arenas\": %zu}",
-	       ranks, options->model, options->train.model.batch, average->tau, average->delay,
-	       (double)average->own_weight, result->steps, (unsigned long long)options->train.seed,
-	       (unsigned long long)stats->averages, (unsigned long long)stats->bytes_averaged,
-	       (unsigned long long)stats->bytes_copied, stats->weight_arenas);
-}
-
-static void print_text(const struct stretto_train_options *train, int ranks,
-		       const struct stretto_train_result *result)
-{
-	const struct stretto_average_options *average = &train->average;
-	const struct stretto_average_stats *stats = &result->stats;
-	double step = result->step.seconds * 1e3, exposed = result->step.exposed * 1e3;
-
-	printf("strategy         %s on %d rank%s", stretto_strategy_name(average->strategy), ranks,
-	       ranks == 1 ? "" : "s");
-	printf(", %zu steps in %.2f s\n", result->steps, result->seconds);
-	printf("throughput       %.0f samples/s\n", result->samples_per_second);
-	printf("step             %.3f ms = %.3f compute + %.3f exposed\n", step, step - exposed,
-	       exposed);
-	if (stats->averages > 0)
-		printf("communication    %llu averages, %.3f s in flight, %.3f s exposed: %.1f %% "
-		       "hidden\n",
-		       (unsigned long long)stats->averages, stats->in_flight_seconds,
-		       stats->exposed_seconds, 100 * stretto_train_hidden(result));
-	printf("effective steps  %g a round\n", stretto_average_effective_steps(average, ranks));
-	printf("test accuracy    %.2f %%\n", 100 * result->accuracy);
-}
-
 /* Flushes stdout: a summary that did not reach its file is a failure. */
 static int finish_output(void)
 {
@@ -477,49 +407,6 @@ static int stopped(const struct watch *watch, const struct stretto_verdict *verd
 			watch->terminal && !watch->options->quiet ? "\n" : "", verdict->step,
 			verdict->rank);
 	return FAILED;
-}
-
-/* The trainings side by side as a table, a line each. */
-static void print_table(const struct stretto_train_options *trainings,
-			const struct stretto_train_result *results, size_t count)
-{
-	printf("%-12s %10s %9s %10s %10s %9s %10s\n", "strategy", "samples/s", "step ms",
-	       "compute ms", "exposed ms", "hidden %", "accuracy %");
-	for (size_t i = 0; i < count; i++) {
-		double step = results[i].step.seconds * 1e3;
-		double exposed = results[i].step.exposed * 1e3;
-
-		printf("%-12s %10.0f %9.3f %10.3f %10.3f ",
-		       stretto_strategy_name(trainings[i].average.strategy),
-		       results[i].samples_per_second, step, step - exposed, exposed);
-		if (results[i].stats.averages > 0)
-			printf("%9.1f ", 100 * stretto_train_hidden(&results[i]));
-		else
-			printf("%9s ", "-");
-		printf("%10.2f\n", 100 * results[i].accuracy);
-	}
-}
-
-/* Prints what came out: one training as text or an object, several as a table or an array. */
-static void print_results(const struct options *options,
-			  const struct stretto_train_options *trainings,
-			  const struct stretto_train_result *results, int ranks)
-{
-	size_t count = options->strategy_count;
-
-	if (!options->json && count == 1) {
-		print_text(trainings, ranks, results);
-		return;
-	}
-	if (!options->json) {
-		print_table(trainings, results, count);
-		return;
-	}
-	for (size_t i = 0; i < count; i++) {
-		printf("%s", count == 1 ? "" : i == 0 ? "[" : ",\n");
-		print_json(options, &trainings[i], ranks, &results[i]);
-	}
-	printf("%s\n", count == 1 ? "" : "]");
 }
 
 static void set_watch(struct watch *watch, const struct options *options,
@@ -545,10 +432,18 @@ static int train(struct stretto_comm *world, struct options *options)
 	struct watch watches[STRETTO_TRAIN_SIDE_BY_SIDE];
 	struct stretto_train_options trainings[STRETTO_TRAIN_SIDE_BY_SIDE];
 	struct stretto_train_result results[STRETTO_TRAIN_SIDE_BY_SIDE];
-	struct watch *first = &watches[0];
+	struct watch *first = watches;
+	struct stretto_report report = {
+		.trainings = trainings,
+		.results = results,
+		.count = options->strategy_count,
+		.model = options->model,
+		.ranks = stretto_comm_size(world),
+	};
 	stretto_status status;
 	int code = 0;
 
+	set_watch(first, options, world, 0);
 	for (size_t i = 0; i < options->strategy_count; i++) {
 		set_watch(&watches[i], options, world, i);
 		trainings[i] = settle(options, i);
@@ -574,7 +469,10 @@ static int train(struct stretto_comm *world, struct options *options)
 			return stopped(first, &results[i].verdict);
 	if (!first->writes)
 		return code;
-	print_results(options, trainings, results, stretto_comm_size(world));
+	if (options->json)
+		stretto_report_json(&report);
+	else
+		stretto_report_text(&report);
 	return finish_output() ? FAILED : code;
 }
 
