@@ -372,6 +372,9 @@ static size_t advance(struct stretto_work *work)
 	struct stretto_exec *exec = stretto_container_of(work, struct stretto_exec, work);
 	size_t count = 0;
 
+	/* What came in last may be no message any more: the faults of this turn end the work. */
+	if (stretto_comm_state(work->comm) != STRETTO_OK)
+		return 0;
 	work->ready = false;
 	if (!exec->started) {
 		stretto_status status = begin(exec);

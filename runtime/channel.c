@@ -123,10 +123,10 @@ size_t stretto_channel_turn(struct stretto_channel *channel)
 {
 	size_t count = take_submissions(channel);
 
+	look_at_timers(channel); /* first: advance() must see endpoints that it made ready */
 	for (int i = 0; i < channel->device_count; i++)
 		count += channel->devices[i]->transport->poll(channel->devices[i]);
 	count += advance(channel);
-	look_at_timers(channel);
 	/* relaxed: set before the kick that made us look; partner is stretto_comm_break() */
 	if (atomic_load_explicit(&channel->broken, memory_order_relaxed))
 		count += stretto_channel_faults(channel);
@@ -135,6 +135,7 @@ size_t stretto_channel_turn(struct stretto_channel *channel)
 
 void stretto_work_finish(struct stretto_work *work, stretto_status status)
 {
+	static const uint64_t one = 1;
 	struct stretto_channel *channel = work->channel;
 
 	stretto_list_remove(&work->link);
@@ -142,8 +143,12 @@ void stretto_work_finish(struct stretto_work *work, stretto_status status)
 	work->ops->finished(work, status);
 	/* A waiter that found the baton taken sleeps on turnover. */
 	atomic_fetch_add(&channel->turnover, 1);
-	if (atomic_load(&channel->waiters) > 0)
-		stretto_futex_wake(&channel->turnover);
+	if (atomic_load(&channel->waiters) == 0)
+		return;
+	stretto_futex_wake(&channel->turnover);
+	/* Its waiter may sleep in epoll while we drive. seq_cst: partner is stretto_channel_doze() */
+	if (atomic_load(&channel->dozing) > 0 && write(channel->env.wake_fd, &one, sizeof one) < 0)
+		return; /* the counter is full: it is readable */
 }
 
 /* Earliest time at which something is to be done without an event. */
@@ -211,7 +216,8 @@ static void handle_events(struct stretto_channel *channel, const struct epoll_ev
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.fd != channel->env.wake_fd)
 			others = true;
-		else if (read(channel->env.wake_fd, &value, sizeof value) < 0)
+		else if (atomic_load(&channel->dozing) == 0 &&
+			 read(channel->env.wake_fd, &value, sizeof value) < 0)
 			continue; /* another thread was quicker */
 	}
 	if (others)
@@ -245,15 +251,16 @@ void stretto_channel_leave_baton(struct stretto_channel *channel)
 bool stretto_channel_doze(struct stretto_channel *channel)
 {
 	struct epoll_event events[8];
-	uint64_t until;
 	int count = 0;
 	bool held = true;
 
 	/* seq_cst, before the last look; partner is stretto_channel_kick() */
 	atomic_fetch_add(&channel->dozing, 1);
-	until = arm(channel);
+	arm(channel);
 	stretto_channel_compare(channel);
 	if (stretto_channel_turn(channel) == 0 && !atomic_load(&channel->stop)) {
+		uint64_t until = arm(channel); /* again: that turn may have found a ring full */
+
 		put_baton(channel);
 		count = sleep_until(channel, until, events, 8);
 		held = pthread_mutex_trylock(&channel->baton) == 0;
@@ -298,7 +305,9 @@ void stretto_channel_enter(struct stretto_channel *channel)
 static void leave(struct stretto_channel *channel)
 {
 	/* seq_cst: either we see the work in flight, or who submits it sees no waiter */
-	if (atomic_fetch_sub(&channel->waiters, 1) == 1 && atomic_load(&channel->in_flight) > 0)
+	if (atomic_fetch_sub(&channel->waiters, 1) == 1 &&
+	    (atomic_load(&channel->in_flight) > 0 || atomic_load(&channel->broken) ||
+	     atomic_load(&channel->world->broken) > 0))
 		stretto_channel_kick(channel);
 }
 
@@ -330,8 +339,10 @@ bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
 {
 	struct stretto_idle idle = {0, 0};
 
-	while (go_on(channel, context)) {
-		make_way(channel);
+	for (;;) {
+		make_way(channel); /* before the look: others may finish our work meanwhile */
+		if (!go_on(channel, context))
+			return true;
 		if (stretto_channel_turn(channel) > 0) {
 			idle.rounds = 0;
 		} else if (!rest(channel, &idle, budget)) {
@@ -340,7 +351,6 @@ bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
 			idle.rounds = 0;
 		}
 	}
-	return true;
 }
 
 static bool not_done(struct stretto_channel *channel, const void *context)

@@ -52,7 +52,7 @@ static bool break_locked(struct stretto_comm *comm, stretto_status status,
 	/* release: publishes error and notice; partner is stretto_comm_state() */
 	atomic_store_explicit(&comm->status, (int)status, memory_order_release);
 	/* relaxed: a hint for stretto_channel_check() */
-	atomic_fetch_add_explicit(&world->broken, 1, memory_order_relaxed);
+	atomic_fetch_add(&world->broken, 1);
 	for (size_t c = 0; c < world->config.channels; c++) {
 		/* seq_cst: partners are stretto_channel_turn() and the look before parking */
 		atomic_store(&world->channels[c]->broken, true);
@@ -177,6 +177,8 @@ void stretto_comm_free(struct stretto_comm *comm)
 	for (size_t c = 0; c < world->config.channels; c++)
 		stretto_channel_take_baton(world->channels[c]);
 	pthread_mutex_lock(&world->lock);
+	if (stretto_comm_state(comm) != STRETTO_OK)
+		atomic_fetch_sub(&world->broken, 1);
 	stretto_list_remove(&comm->link);
 	pthread_mutex_unlock(&world->lock);
 	for (size_t c = 0; c < world->config.channels; c++)

@@ -64,7 +64,8 @@ static bool nothing_to_do(struct stretto_channel *channel)
 	/* seq_cst: partners are stretto_channel_submit(), _enter() and leave() */
 	return !atomic_load(&channel->stop) &&
 	       (atomic_load(&channel->waiters) > 0 ||
-		(atomic_load(&channel->in_flight) == 0 && !atomic_load(&channel->broken)));
+		(atomic_load(&channel->in_flight) == 0 && !atomic_load(&channel->broken) &&
+		 atomic_load(&channel->world->broken) == 0));
 }
 
 static void park(struct stretto_channel *channel)

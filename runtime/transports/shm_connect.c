@@ -121,6 +121,17 @@ static ssize_t receive_with_fds(int fd, void *message, size_t bytes, int *fds)
 	return 0;
 }
 
+static void hang_up(struct shm_endpoint *endpoint)
+{
+	const struct stretto_device_env *env = endpoint->base.device->env;
+
+	if (endpoint->socket < 0)
+		return;
+	env->unwatch(env->context, endpoint->socket);
+	close(endpoint->socket);
+	endpoint->socket = -1;
+}
+
 void shm_fail(struct shm_endpoint *endpoint, const char *why)
 {
 	const struct stretto_device_env *env = endpoint->base.device->env;
@@ -131,11 +142,7 @@ void shm_fail(struct shm_endpoint *endpoint, const char *why)
 	if (endpoint->state == SHM_CONNECTING)
 		device->connecting--;
 	endpoint->state = SHM_FAILED;
-	if (endpoint->socket >= 0) {
-		env->unwatch(env->context, endpoint->socket);
-		close(endpoint->socket);
-		endpoint->socket = -1;
-	}
+	hang_up(endpoint);
 	env->failed(env->context, endpoint->base.peer, why);
 }
 
@@ -252,9 +259,18 @@ static void set_directions(struct shm_endpoint *endpoint)
 
 static void ready(struct shm_endpoint *endpoint)
 {
+	struct shm_device *device = shm_device_of(endpoint->base.device);
+
 	endpoint->state = SHM_READY;
 	shm_wake_peer(endpoint);
-	shm_device_of(endpoint->base.device)->connecting--;
+	device->connecting--;
+	STRETTO_LIST_FOR_SAFE (it, &device->visitors) {
+		struct shm_visitor *visitor = stretto_container_of(it, struct shm_visitor, link);
+
+		if (visitor->rank == endpoint->base.peer && visitor->fds[0] < 0 &&
+		    visitor->socket >= 0)
+			shm_drop_visitor(device, visitor); /* a knock: it has served */
+	}
 	stretto_debug("shm: connected to rank %d%s", endpoint->base.peer,
 		      endpoint->cma ? "" : " without process_vm_readv");
 }
@@ -311,6 +327,7 @@ static stretto_status knock(struct shm_endpoint *endpoint)
 	struct sockaddr_un name;
 	socklen_t length = socket_name(&name, endpoint->peer_address.name);
 	stretto_status status = STRETTO_OK;
+	const struct stretto_device_env *env = endpoint->base.device->env;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -320,9 +337,15 @@ static stretto_status knock(struct shm_endpoint *endpoint)
 		status = errno == EAGAIN ? STRETTO_AGAIN : STRETTO_PEER_FAILED;
 	else if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		status = errno == EAGAIN ? STRETTO_AGAIN : STRETTO_PEER_FAILED;
-	close(fd);
-	endpoint->knocked = status == STRETTO_OK;
-	return status;
+	if (status == STRETTO_OK)
+		status = env->watch(env->context, fd);
+	if (status != STRETTO_OK) {
+		close(fd);
+		return status;
+	}
+	endpoint->socket = fd; /* until it calls, its end tells of the peer's death */
+	endpoint->knocked = true;
+	return STRETTO_OK;
 }
 
 /* The higher rank's part: answers a visitor. */
@@ -331,6 +354,7 @@ static bool answer(struct shm_endpoint *endpoint, struct shm_visitor *visitor)
 	struct shm_device *device = shm_device_of(endpoint->base.device);
 	struct shm_hello hello;
 
+	hang_up(endpoint);                  /* of the knock */
 	endpoint->socket = visitor->socket; /* watched since it was accepted */
 	visitor->socket = -1;
 	make_hello(device, &endpoint->peer_address, &hello);
@@ -410,10 +434,6 @@ static void hear_visitors(struct shm_device *device)
 		}
 		visitor->rank = visitor->hello.rank;
 		device->base.env->wanted(device->base.env->context, visitor->rank);
-		if (visitor->fds[0] < 0) { /* a knock */
-			shm_drop_visitor(device, visitor);
-			continue;
-		}
 		/* It says nothing more before we answer; a death shows when we do. */
 		device->base.env->unwatch(device->base.env->context, visitor->socket);
 	}
@@ -473,6 +493,14 @@ static void hear_answer(struct shm_endpoint *endpoint)
 	close_fds(fds);
 }
 
+static bool hung_up(int fd)
+{
+	char byte;
+	ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+
+	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 /* Goes on with a connection that is not ready. */
 static void go_on(struct shm_endpoint *endpoint)
 {
@@ -494,6 +522,8 @@ static void go_on(struct shm_endpoint *endpoint)
 		shm_fail(endpoint, "it cannot be connected to: its process has ended");
 	else if (!higher)
 		hear_answer(endpoint);
+	else if (hung_up(endpoint->socket))
+		shm_fail(endpoint, "its process ended");
 }
 
 void shm_events(struct stretto_device *base)

@@ -211,7 +211,7 @@ static stretto_status read_piece(struct shm_endpoint *endpoint, struct stretto_r
 }
 
 /* One piece of one transfer; takes it off the list when it ends. */
-static void pull_piece(struct stretto_recv *recv)
+static void pull_piece(struct stretto_recv *recv, struct stretto_list *read)
 {
 	struct shm_endpoint *endpoint = (struct shm_endpoint *)(uintptr_t)recv->scratch[ENDPOINT];
 	size_t bytes = recv->bytes - recv->received;
@@ -230,6 +230,8 @@ static void pull_piece(struct stretto_recv *recv)
 	recv->scratch[NUMBER] &= UINT32_MAX;
 	if (status == STRETTO_AGAIN)
 		ask_for_stream(endpoint, recv);
+	else if (status == STRETTO_OK)
+		stretto_list_append(read, &recv->link);
 	else
 		finish_recv(endpoint, recv, status);
 }
@@ -241,13 +243,38 @@ bool shm_reads_from(const struct stretto_recv *recv, const struct shm_endpoint *
 	       recv->scratch[SOURCE] >= first && recv->scratch[SOURCE] < end;
 }
 
+static struct shm_endpoint *endpoint_of(const struct stretto_recv *recv)
+{
+	return (struct shm_endpoint *)(uintptr_t)recv->scratch[ENDPOINT];
+}
+
 size_t shm_pull(struct shm_device *device)
 {
+	struct stretto_list read; /* complete, but not yet believed */
 	size_t count = 0;
 
+	stretto_list_init(&read);
 	STRETTO_LIST_FOR_SAFE (it, &device->pulls) {
-		pull_piece(stretto_container_of(it, struct stretto_recv, link));
+		pull_piece(stretto_container_of(it, struct stretto_recv, link), &read);
 		count++;
+	}
+	/*
+	 * A sender that gave its operation up says so in the ring before its memory is used for
+	 * anything else. So what was read is the message unless such a notice is there by now; then
+	 * the communicator is broken when the receives are done, and the executor goes no further.
+	 */
+#ifndef __SANITIZE_THREAD__ /* which knows no fences, and sees other processes' memory as plain */
+	/* What was read was read before the look. */
+	atomic_thread_fence(memory_order_acquire);
+#endif
+	STRETTO_LIST_FOR (it, &read)
+		shm_receive(endpoint_of(stretto_container_of(it, struct stretto_recv, link)));
+	while (!stretto_list_empty(&read)) {
+		struct stretto_recv *recv =
+			stretto_container_of(read.next, struct stretto_recv, link);
+
+		stretto_list_remove(read.next);
+		finish_recv(endpoint_of(recv), recv, STRETTO_OK);
 	}
 	return count;
 }
@@ -321,6 +348,10 @@ stretto_status shm_post_recv(struct stretto_endpoint *base, struct stretto_recv 
 	struct shm_cell cell;
 
 	arrival = stretto_match_post(&endpoint->match, recv);
+	if (!arrival && endpoint->state == SHM_FAILED) {
+		stretto_list_remove(&recv->link);
+		return STRETTO_PEER_FAILED;
+	}
 	if (!arrival)
 		return STRETTO_OK;
 	cell.kind = (uint8_t)arrival->body[0];

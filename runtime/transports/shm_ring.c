@@ -66,8 +66,9 @@ bool shm_send_control(struct shm_endpoint *endpoint, const struct shm_cell *cell
 	if (endpoint->queue_first + endpoint->queue_count == capacity) {
 		struct shm_cell *grown;
 
-		memmove(endpoint->queue, endpoint->queue + endpoint->queue_first,
-			endpoint->queue_count * sizeof *grown);
+		if (endpoint->queue_count)
+			memmove(endpoint->queue, endpoint->queue + endpoint->queue_first,
+				endpoint->queue_count * sizeof *grown);
 		endpoint->queue_first = 0;
 		if (endpoint->queue_count == capacity) {
 			capacity = capacity ? 2 * capacity : 16;
