@@ -151,6 +151,14 @@ void stretto_work_finish(struct stretto_work *work, stretto_status status)
 		return; /* the counter is full: it is readable */
 }
 
+void stretto_channel_hold(void *context, int change)
+{
+	struct stretto_channel *channel = context;
+
+	/* seq_cst, as for a work: partners are leave() and the look before parking */
+	atomic_fetch_add(&channel->in_flight, (unsigned)change);
+}
+
 /* Earliest time at which something is to be done without an event. */
 static uint64_t next_deadline(const struct stretto_channel *channel)
 {

@@ -85,7 +85,7 @@ struct stretto_channel {
 	struct stretto_list submitted; /* struct stretto_work, under submit_lock */
 	atomic_uint submissions;       /* not yet taken over */
 	atomic_uint waiters;           /* threads in stretto_channel_wait() */
-	atomic_uint in_flight;         /* works submitted and not finished */
+	atomic_uint in_flight;         /* works submitted and not finished, and holds of devices */
 	atomic_uint turnover;          /* futex: changes when work finishes or the baton is left */
 	atomic_uint wanted;            /* threads in stretto_channel_take_baton() */
 	atomic_uint dozing;            /* threads in, or on the way into, epoll */
@@ -161,6 +161,7 @@ bool stretto_channel_check(void *channel, int peer, const struct stretto_key *ke
 void stretto_channel_notice(void *channel, int peer, const struct stretto_notice *notice);
 void stretto_channel_failed(void *channel, int peer, const char *why);
 void stretto_channel_wanted(void *channel, int peer);
+void stretto_channel_hold(void *channel, int change);
 /* Tells a new endpoint's peer of the communicators that are broken already. Baton. */
 void stretto_channel_tell_new(struct stretto_channel *channel, struct stretto_endpoint *endpoint);
 /*

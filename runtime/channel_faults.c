@@ -238,6 +238,17 @@ static void tell(struct stretto_channel *channel, const struct stretto_comm *com
 	}
 }
 
+/* Gives up all messages of a broken communicator, also those that no operation here waits for. */
+static void forget(struct stretto_channel *channel, const struct stretto_comm *comm)
+{
+	for (int rank = 0; rank < comm->size; rank++) {
+		struct stretto_endpoint *endpoint = channel->endpoints[comm->ranks[rank]];
+
+		if (endpoint)
+			endpoint->transport->cancel(endpoint, comm->id, 0);
+	}
+}
+
 /* A broken communicator that this channel has not told of; NULL if there is none left. */
 static struct stretto_comm *next_untold(struct stretto_channel *channel)
 {
@@ -267,6 +278,7 @@ size_t stretto_channel_faults(struct stretto_channel *channel)
 	atomic_store(&channel->broken, false);
 	while ((comm = next_untold(channel))) {
 		tell(channel, comm);
+		forget(channel, comm);
 		count++;
 	}
 	STRETTO_LIST_FOR_SAFE (it, &channel->active) {

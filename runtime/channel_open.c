@@ -139,6 +139,7 @@ static void set_env(struct stretto_channel *channel)
 		.check = stretto_channel_check,
 		.notice = stretto_channel_notice,
 		.wanted = stretto_channel_wanted,
+		.hold = stretto_channel_hold,
 		.failed = stretto_channel_failed,
 		.watch = watch,
 		.unwatch = unwatch,

@@ -83,7 +83,7 @@ void stretto_match_cancel(struct stretto_match *match, uint64_t comm, uint32_t s
 	STRETTO_LIST_FOR_SAFE (it, &match->posted) {
 		struct stretto_recv *recv = stretto_container_of(it, struct stretto_recv, link);
 
-		if (recv->key.comm == comm && recv->key.sequence == sequence)
+		if (stretto_key_is_of(&recv->key, comm, sequence))
 			stretto_list_remove(it);
 	}
 }

@@ -43,12 +43,19 @@ struct stretto_arrival *stretto_match_keep(struct stretto_match *match,
 struct stretto_arrival *stretto_match_post(struct stretto_match *match, struct stretto_recv *recv);
 /* Gives an arrival back that was taken out. */
 void stretto_match_recycle(struct stretto_match *match, struct stretto_arrival *arrival);
-/* Takes all posted receives of an operation out of the table. */
+/* Takes all posted receives that stretto_key_is_of() selects out of the table. */
 void stretto_match_cancel(struct stretto_match *match, uint64_t comm, uint32_t sequence);
 
 static inline bool stretto_key_equal(const struct stretto_key *a, const struct stretto_key *b)
 {
 	return a->ordinal == b->ordinal && a->sequence == b->sequence && a->comm == b->comm;
+}
+
+/* Whether a message belongs to an operation; sequence 0: to any of the communicator's. */
+static inline bool stretto_key_is_of(const struct stretto_key *key, uint64_t comm,
+				     uint32_t sequence)
+{
+	return key->comm == comm && (sequence == 0 || key->sequence == sequence);
 }
 
 #endif

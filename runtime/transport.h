@@ -120,6 +120,11 @@ struct stretto_device_env {
 	/* The peer is gone or cannot be reached; `why` is one line. Its endpoint fails all posts.
 	 */
 	void (*failed)(void *context, int peer, const char *why);
+	/*
+	 * Adds to the reasons to call poll() although no operation is in flight: control messages
+	 * that wait for room. What was added is taken back when they have left.
+	 */
+	void (*hold)(void *context, int change);
 	/* Add and remove a descriptor whose readability means a call of events(). */
 	stretto_status (*watch)(void *context, int fd);
 	void (*unwatch)(void *context, int fd);
@@ -165,7 +170,10 @@ struct stretto_transport {
 	/* STRETTO_AGAIN: nothing was started. A receive is always accepted. */
 	stretto_status (*post_send)(struct stretto_endpoint *endpoint, struct stretto_send *send);
 	stretto_status (*post_recv)(struct stretto_endpoint *endpoint, struct stretto_recv *recv);
-	/* Forgets all that is posted for one operation; done() is not called. */
+	/*
+	 * Forgets all that is posted or came in for one operation, or, with sequence 0, for the
+	 * communicator; done() is not called.
+	 */
 	void (*cancel)(struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
 	/* Best effort: tells the peer that a communicator is broken. */
 	void (*notify)(struct stretto_endpoint *endpoint, const struct stretto_notice *notice);

@@ -15,6 +15,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/log.h"
+#include "runtime/match.h"
 #include "runtime/transport.h"
 
 struct paced_device {
@@ -142,7 +143,7 @@ static void paced_cancel(struct stretto_endpoint *endpoint, uint64_t comm, uint3
 	STRETTO_LIST_FOR_SAFE (it, &device->queue) {
 		struct stretto_send *send = stretto_container_of(it, struct stretto_send, link);
 
-		if (send->key.comm == comm && send->key.sequence == sequence &&
+		if (stretto_key_is_of(&send->key, comm, sequence) &&
 		    send->scratch[ENDPOINT] == (uintptr_t)inner)
 			stretto_list_remove(it);
 	}

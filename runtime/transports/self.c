@@ -148,7 +148,7 @@ static void self_cancel(struct stretto_endpoint *base, uint64_t comm, uint32_t s
 		struct stretto_arrival *arrival =
 			stretto_container_of(it, struct stretto_arrival, link);
 
-		if (arrival->key.comm == comm && arrival->key.sequence == sequence) {
+		if (stretto_key_is_of(&arrival->key, comm, sequence)) {
 			stretto_list_remove(it);
 			stretto_match_recycle(&endpoint->match, arrival);
 		}

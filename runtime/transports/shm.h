@@ -5,9 +5,11 @@
  *   shm_layout.h   what lies in shared memory: rings of cells, slots, the page of a rank
  *   shm_device.c   the device: listener, page, the transport table
  *   shm_connect.c  connections: hello, descriptors by SCM_RIGHTS, the death of a peer
+ *   shm_socket.c   messages with descriptors
  *   shm_region.c   regions mapped from each other
  *   shm_ring.c     producing and consuming cells and slots, waking the peer
  *   shm_data.c     sends and receives over them
+ *   shm_pull.c     reading large messages from the sender's memory
  *
  * How a payload of b bytes travels, best first:
  *
@@ -23,14 +25,19 @@
 #ifndef STRETTO_RUNTIME_TRANSPORTS_SHM_H
 #define STRETTO_RUNTIME_TRANSPORTS_SHM_H
 
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "runtime/match.h"
 #include "runtime/transport.h"
 #include "runtime/transports/shm_layout.h"
 
-/* Bytes of a message that one poll moves before it looks at others. */
-enum { SHM_PIECE = 128 * 1024 };
+enum {
+	SHM_PIECE =
+		128 * 1024, /* bytes of a message that one poll moves before it looks at others */
+	SHM_FDS = 3,        /* most descriptors of a message on a socket */
+};
 
 /* What a rank tells the others of its device. */
 struct shm_address {
@@ -64,7 +71,7 @@ struct shm_visitor {
 	struct stretto_list link;
 	int socket;
 	int rank; /* -1: its hello has not come yet */
-	int fds[3];
+	int fds[SHM_FDS];
 	struct shm_hello hello;
 };
 
@@ -81,6 +88,7 @@ struct shm_device {
 	char *bounce;              /* SHM_PIECE bytes: a piece read for a sink; owned */
 	int connecting;            /* endpoints that are not ready */
 	bool starved;              /* something waits for room in a ring */
+	bool files_short;          /* said once that no more descriptors can be had */
 	bool cma_refused;          /* said once that process_vm_readv is not permitted */
 };
 
@@ -138,13 +146,24 @@ void shm_drop_visitor(struct shm_device *device, struct shm_visitor *visitor);
 /* Ends an endpoint whose peer is gone or broke the protocol. */
 void shm_fail(struct shm_endpoint *endpoint, const char *why);
 
+/* Reads the regions that came on the socket of a ready endpoint; false: it has ended. */
+bool shm_read_regions(struct shm_endpoint *endpoint);
+
+/* shm_socket.c */
+/* The abstract socket of a device, by its random name. Returns the address's length. */
+socklen_t shm_socket_name(struct sockaddr_un *name, const uint8_t *id);
 /* Sends one message with descriptors. STRETTO_AGAIN if the socket is full. */
 stretto_status shm_send_with_fds(int fd, const void *message, size_t bytes, const int *fds,
 				 size_t fd_count);
 /* Maps `bytes` of a descriptor that the peer sent, which must be that large. NULL on failure. */
 void *shm_map_peer(int fd, size_t bytes, int protection);
-/* Reads what came on the socket of a ready endpoint: regions, or its end. */
-void shm_hear_peer(struct shm_endpoint *endpoint);
+/*
+ * Receives one message and its descriptors (-1 where there is none). Returns its bytes, 0 for the
+ * end of the connection, -1 for none now. A message of another size than `bytes` counts as the end.
+ */
+ssize_t shm_receive_with_fds(int fd, void *message, size_t bytes, int *fds);
+/* Closes those that are there and sets all to -1. */
+void shm_close_fds(int *fds);
 
 /* shm_region.c */
 /* Takes a region that the peer sent. */
@@ -165,6 +184,8 @@ void shm_send_cell(struct shm_endpoint *endpoint, const struct shm_cell *cell);
 void shm_wake_peer(struct shm_endpoint *endpoint);
 /* Sends a control cell now, or as soon as there is room. false: out of memory. */
 bool shm_send_control(struct shm_endpoint *endpoint, const struct shm_cell *cell);
+/* Forgets what was queued: nobody will read it. */
+void shm_drop_queue(struct shm_endpoint *endpoint);
 /* Sends what was queued; returns how much. */
 size_t shm_flush(struct shm_endpoint *endpoint);
 /* The next cell from the peer, NULL for none; stays valid until shm_consumed(). */
@@ -183,13 +204,25 @@ stretto_status shm_post_send(struct stretto_endpoint *endpoint, struct stretto_s
 stretto_status shm_post_recv(struct stretto_endpoint *endpoint, struct stretto_recv *recv);
 void shm_cancel(struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
 void shm_notify(struct stretto_endpoint *endpoint, const struct stretto_notice *notice);
+/* Takes in the cells of one endpoint, at most a ring full; returns how many. */
+size_t shm_receive(struct shm_endpoint *endpoint);
+/* Sends one piece of each stream under way; returns how many. */
+size_t shm_stream(struct shm_endpoint *endpoint);
+/* Payload that lies readable in this process goes to its receive. */
+void shm_take(struct stretto_recv *recv, size_t offset, const void *source, size_t bytes);
+/* Fails an endpoint that cannot queue a control cell. */
+void shm_out_of_memory(struct shm_endpoint *endpoint);
+
+/* shm_pull.c */
+/* Starts to read what a sender offers, or asks for a stream of it. */
+void shm_accept_offer(struct shm_endpoint *endpoint, struct stretto_recv *recv,
+		      const union shm_body *body);
+/* Goes on with one piece of each transfer under way; returns how many. */
+size_t shm_pull(struct shm_device *device);
+/* The endpoint whose peer a receive in shm_device.pulls is being read from. */
+struct shm_endpoint *shm_pulled_from(const struct stretto_recv *recv);
 /* Whether a receive is being read from the endpoint's memory mapped at [first, end). */
 bool shm_reads_from(const struct stretto_recv *recv, const struct shm_endpoint *endpoint,
 		    uintptr_t first, uintptr_t end);
-/* Takes in the cells of one endpoint, at most a ring full; returns how many. */
-size_t shm_receive(struct shm_endpoint *endpoint);
-/* Goes on with one piece of each transfer under way; returns how many. */
-size_t shm_pull(struct shm_device *device);
-size_t shm_stream(struct shm_endpoint *endpoint);
 
 #endif

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -22,27 +21,11 @@
 #include "runtime/log.h"
 #include "runtime/transports/shm.h"
 
-enum { MAX_FDS = 3 };
-
-static socklen_t socket_name(struct sockaddr_un *name, const uint8_t *id)
-{
-	static const char prefix[] = "stretto-";
-	size_t at = 1; /* the leading NUL makes it abstract */
-
-	memset(name, 0, sizeof *name);
-	name->sun_family = AF_UNIX;
-	memcpy(name->sun_path + at, prefix, sizeof prefix - 1);
-	at += sizeof prefix - 1;
-	for (int i = 0; i < 16; i++, at += 2)
-		snprintf(name->sun_path + at, 3, "%02x", id[i]);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + at);
-}
-
 stretto_status shm_listen(struct shm_device *device)
 {
 	const struct stretto_device_env *env = device->base.env;
 	struct sockaddr_un name;
-	socklen_t length = socket_name(&name, device->address.name);
+	socklen_t length = shm_socket_name(&name, device->address.name);
 
 	device->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (device->listener < 0 || bind(device->listener, (struct sockaddr *)&name, length) != 0 ||
@@ -52,73 +35,6 @@ stretto_status shm_listen(struct shm_device *device)
 		return STRETTO_SYSTEM;
 	}
 	return env->watch(env->context, device->listener);
-}
-
-/* Sends one message with descriptors. STRETTO_AGAIN if the socket is full. */
-stretto_status shm_send_with_fds(int fd, const void *message, size_t bytes, const int *fds,
-				 size_t fd_count)
-{
-	struct iovec part = {(void *)(uintptr_t)message, bytes};
-	union {
-		char buffer[CMSG_SPACE(MAX_FDS * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-	struct cmsghdr *head;
-
-	memset(&control, 0, sizeof control);
-	header.msg_control = control.buffer;
-	header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-	head = CMSG_FIRSTHDR(&header);
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-	memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
-	if (sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-		return STRETTO_OK;
-	if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
-		return STRETTO_AGAIN;
-	return errno == EPIPE || errno == ECONNRESET ? STRETTO_PEER_FAILED : STRETTO_SYSTEM;
-}
-
-static void close_fds(int *fds)
-{
-	for (int i = 0; i < MAX_FDS; i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-		fds[i] = -1;
-	}
-}
-
-/*
- * Receives one message and its descriptors (-1 where there is none). Returns its bytes, 0 for the
- * end of the connection, -1 for none now. A message of another size than `bytes` counts as the end.
- */
-static ssize_t receive_with_fds(int fd, void *message, size_t bytes, int *fds)
-{
-	struct iovec part = {message, bytes};
-	union {
-		char buffer[CMSG_SPACE(MAX_FDS * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct msghdr header = {.msg_iov = &part,
-				.msg_iovlen = 1,
-				.msg_control = control.buffer,
-				.msg_controllen = sizeof control.buffer};
-	ssize_t got = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-	for (int i = 0; i < MAX_FDS; i++)
-		fds[i] = -1;
-	if (got < 0)
-		return errno == EAGAIN || errno == EINTR ? -1 : 0;
-	for (struct cmsghdr *head = CMSG_FIRSTHDR(&header); head; head = CMSG_NXTHDR(&header, head))
-		if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-		    head->cmsg_len <= CMSG_LEN(MAX_FDS * sizeof(int)))
-			memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
-	if ((size_t)got == bytes && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
-		return got;
-	close_fds(fds);
-	return 0;
 }
 
 static void hang_up(struct shm_endpoint *endpoint)
@@ -142,20 +58,9 @@ void shm_fail(struct shm_endpoint *endpoint, const char *why)
 	if (endpoint->state == SHM_CONNECTING)
 		device->connecting--;
 	endpoint->state = SHM_FAILED;
+	shm_drop_queue(endpoint);
 	hang_up(endpoint);
 	env->failed(env->context, endpoint->base.peer, why);
-}
-
-/* Maps `bytes` of a descriptor that the peer sent, which must be that large. NULL on failure. */
-void *shm_map_peer(int fd, size_t bytes, int protection)
-{
-	struct stat info;
-	void *base;
-
-	if (fd < 0 || fstat(fd, &info) != 0 || (uint64_t)info.st_size < bytes)
-		return NULL;
-	base = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
-	return base == MAP_FAILED ? NULL : base;
 }
 
 static void make_hello(const struct shm_device *device, const struct shm_address *to,
@@ -234,7 +139,7 @@ static bool take_hello(struct shm_endpoint *endpoint, const struct shm_hello *he
 		return false;
 	endpoint->peer_wake = fds[1];
 	fds[1] = -1;
-	close_fds(fds);
+	shm_close_fds(fds);
 	if (!peer_is_us(endpoint->socket, &endpoint->peer_pid))
 		return false;
 	endpoint->cma = may_read(device, endpoint->peer_pid, hello);
@@ -275,6 +180,19 @@ static void ready(struct shm_endpoint *endpoint)
 		      endpoint->cma ? "" : " without process_vm_readv");
 }
 
+/* Something of this process failed, not the peer. */
+static stretto_status local_fault(const struct shm_endpoint *endpoint, const char *call)
+{
+	int error = errno;
+
+	stretto_error("shm: connecting to rank %d: %s: %s%s", endpoint->base.peer, call,
+		      strerror(error),
+		      error == EMFILE || error == ENFILE
+			      ? "; raise the limit of open files (ulimit -n), or use fewer ranks"
+			      : "");
+	return STRETTO_SYSTEM;
+}
+
 /* The lower rank's part: makes the pair, connects, says hello. STRETTO_AGAIN: later. */
 static stretto_status call(struct shm_endpoint *endpoint)
 {
@@ -282,20 +200,24 @@ static stretto_status call(struct shm_endpoint *endpoint)
 	const struct stretto_device_env *env = device->base.env;
 	struct shm_hello hello;
 	struct sockaddr_un name;
-	socklen_t length = socket_name(&name, endpoint->peer_address.name);
+	socklen_t length = shm_socket_name(&name, endpoint->peer_address.name);
 	stretto_status status = STRETTO_SYSTEM;
 	int pair = memfd_create("stretto-pair", MFD_CLOEXEC);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	if (pair < 0 || fd < 0 || ftruncate(pair, sizeof(struct shm_pair)) != 0)
+	if (pair < 0 || fd < 0 || ftruncate(pair, sizeof(struct shm_pair)) != 0) {
+		local_fault(endpoint, "making its memory and socket");
 		goto out;
+	}
 	if (connect(fd, (struct sockaddr *)&name, length) != 0) {
 		status = errno == EAGAIN ? STRETTO_AGAIN : STRETTO_PEER_FAILED;
 		goto out;
 	}
 	endpoint->pair = shm_map_peer(pair, sizeof(struct shm_pair), PROT_READ | PROT_WRITE);
-	if (!endpoint->pair)
+	if (!endpoint->pair) {
+		local_fault(endpoint, "mmap");
 		goto out;
+	}
 	make_hello(device, &endpoint->peer_address, &hello);
 	status = shm_send_with_fds(fd, &hello, sizeof hello,
 				   (int[]){device->page_fd, env->wake_fd, pair}, 3);
@@ -325,13 +247,13 @@ static stretto_status knock(struct shm_endpoint *endpoint)
 {
 	struct shm_hello hello;
 	struct sockaddr_un name;
-	socklen_t length = socket_name(&name, endpoint->peer_address.name);
+	socklen_t length = shm_socket_name(&name, endpoint->peer_address.name);
 	stretto_status status = STRETTO_OK;
 	const struct stretto_device_env *env = endpoint->base.device->env;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return STRETTO_SYSTEM;
+		return local_fault(endpoint, "socket");
 	make_hello(shm_device_of(endpoint->base.device), &endpoint->peer_address, &hello);
 	if (connect(fd, (struct sockaddr *)&name, length) != 0)
 		status = errno == EAGAIN ? STRETTO_AGAIN : STRETTO_PEER_FAILED;
@@ -380,7 +302,7 @@ void shm_drop_visitor(struct shm_device *device, struct shm_visitor *visitor)
 		env->unwatch(env->context, visitor->socket);
 		close(visitor->socket);
 	}
-	close_fds(visitor->fds);
+	shm_close_fds(visitor->fds);
 	free(visitor);
 }
 
@@ -405,9 +327,15 @@ static void accept_visitors(struct shm_device *device)
 		}
 		visitor->socket = fd;
 		visitor->rank = -1;
-		for (int i = 0; i < MAX_FDS; i++)
+		for (int i = 0; i < SHM_FDS; i++)
 			visitor->fds[i] = -1;
 		stretto_list_append(&device->visitors, &visitor->link);
+	}
+	if ((errno == EMFILE || errno == ENFILE) && !device->files_short) {
+		device->files_short = true;
+		stretto_error("shm: accepting a rank of this node: %s; raise the limit of open "
+			      "files (ulimit -n), or use fewer ranks",
+			      strerror(errno));
 	}
 }
 
@@ -421,8 +349,8 @@ static void hear_visitors(struct shm_device *device)
 
 		if (visitor->rank >= 0)
 			continue;
-		got = receive_with_fds(visitor->socket, &visitor->hello, sizeof visitor->hello,
-				       visitor->fds);
+		got = shm_receive_with_fds(visitor->socket, &visitor->hello, sizeof visitor->hello,
+					   visitor->fds);
 		if (got < 0)
 			continue;
 		if (got > 0)
@@ -458,22 +386,27 @@ static void meet(struct shm_endpoint *endpoint)
 	}
 }
 
-/* Reads what came on the socket of a ready endpoint: regions, or its end. */
-void shm_hear_peer(struct shm_endpoint *endpoint)
+bool shm_read_regions(struct shm_endpoint *endpoint)
 {
 	struct shm_region_message message;
-	int fds[MAX_FDS];
+	int fds[SHM_FDS];
 	ssize_t got;
 
-	while ((got = receive_with_fds(endpoint->socket, &message, sizeof message, fds)) > 0) {
+	while ((got = shm_receive_with_fds(endpoint->socket, &message, sizeof message, fds)) > 0) {
 		if (message.magic == SHM_MAGIC)
 			shm_read_region(endpoint, &message, fds[0]);
-		close_fds(fds);
+		shm_close_fds(fds);
 	}
-	if (got == 0) {
-		shm_receive(endpoint); /* what it sent before it ended counts */
-		shm_fail(endpoint, "its process ended");
-	}
+	return got < 0;
+}
+
+/* Reads what came on the socket of a ready endpoint: regions, or its end. */
+static void hear_peer(struct shm_endpoint *endpoint)
+{
+	if (shm_read_regions(endpoint))
+		return;
+	shm_receive(endpoint); /* what it sent before it ended counts */
+	shm_fail(endpoint, "its process ended");
 }
 
 /* The lower rank's part: hears the answer to its hello. */
@@ -481,8 +414,8 @@ static void hear_answer(struct shm_endpoint *endpoint)
 {
 	struct shm_device *device = shm_device_of(endpoint->base.device);
 	struct shm_hello hello;
-	int fds[MAX_FDS];
-	ssize_t got = receive_with_fds(endpoint->socket, &hello, sizeof hello, fds);
+	int fds[SHM_FDS];
+	ssize_t got = shm_receive_with_fds(endpoint->socket, &hello, sizeof hello, fds);
 
 	if (got < 0)
 		return;
@@ -490,7 +423,7 @@ static void hear_answer(struct shm_endpoint *endpoint)
 		ready(endpoint);
 	else
 		shm_fail(endpoint, "it ended while it connected");
-	close_fds(fds);
+	shm_close_fds(fds);
 }
 
 static bool hung_up(int fd)
@@ -518,8 +451,10 @@ static void go_on(struct shm_endpoint *endpoint)
 		status = call(endpoint);
 	if (status == STRETTO_AGAIN)
 		device->starved = true;
-	else if (status != STRETTO_OK)
+	else if (status == STRETTO_PEER_FAILED)
 		shm_fail(endpoint, "it cannot be connected to: its process has ended");
+	else if (status != STRETTO_OK)
+		shm_fail(endpoint, "this process cannot connect to it");
 	else if (!higher)
 		hear_answer(endpoint);
 	else if (hung_up(endpoint->socket))
@@ -538,7 +473,7 @@ void shm_events(struct stretto_device *base)
 		if (endpoint->state == SHM_CONNECTING)
 			go_on(endpoint);
 		else if (endpoint->state == SHM_READY)
-			shm_hear_peer(endpoint);
+			hear_peer(endpoint);
 	}
 }
 
@@ -575,6 +510,7 @@ void shm_disconnect(struct stretto_endpoint *base)
 
 	if (endpoint->state == SHM_CONNECTING)
 		shm_device_of(base->device)->connecting--;
+	shm_drop_queue(endpoint);
 	stretto_list_remove(&endpoint->link);
 	if (endpoint->socket >= 0) {
 		env->unwatch(env->context, endpoint->socket);

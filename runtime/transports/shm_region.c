@@ -80,7 +80,8 @@ struct shm_remote_region *shm_remote_region(struct shm_endpoint *endpoint, uint3
 
 	if (region || endpoint->socket < 0)
 		return region;
-	shm_hear_peer(endpoint); /* it was sent before the cell that names it */
+	/* It was sent before the cell that names it. An end is for shm_events(): we are amid a cell. */
+	shm_read_regions(endpoint);
 	return find_region(endpoint, id);
 }
 

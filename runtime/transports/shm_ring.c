@@ -51,6 +51,14 @@ void shm_send_cell(struct shm_endpoint *endpoint, const struct shm_cell *cell)
 	shm_wake_peer(endpoint);
 }
 
+/* Cells that wait for room keep the channel going. */
+static void hold(const struct shm_endpoint *endpoint, int change)
+{
+	const struct stretto_device_env *env = endpoint->base.device->env;
+
+	env->hold(env->context, change);
+}
+
 bool shm_send_control(struct shm_endpoint *endpoint, const struct shm_cell *cell)
 {
 	size_t capacity = endpoint->queue_capacity;
@@ -81,7 +89,16 @@ bool shm_send_control(struct shm_endpoint *endpoint, const struct shm_cell *cell
 	}
 	memcpy(&endpoint->queue[endpoint->queue_first + endpoint->queue_count++], cell,
 	       sizeof *cell);
+	if (endpoint->queue_count == 1)
+		hold(endpoint, 1);
 	return true;
+}
+
+void shm_drop_queue(struct shm_endpoint *endpoint)
+{
+	if (endpoint->queue_count)
+		hold(endpoint, -1);
+	endpoint->queue_count = 0;
 }
 
 size_t shm_flush(struct shm_endpoint *endpoint)
@@ -90,7 +107,8 @@ size_t shm_flush(struct shm_endpoint *endpoint)
 
 	while (endpoint->queue_count && shm_can_send(endpoint)) {
 		shm_send_cell(endpoint, &endpoint->queue[endpoint->queue_first++]);
-		endpoint->queue_count--;
+		if (--endpoint->queue_count == 0)
+			hold(endpoint, -1);
 		count++;
 	}
 	return count;

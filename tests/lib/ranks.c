@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,14 +46,15 @@ uint64_t next_random(uint64_t *state)
 
 uint64_t test_seed(void)
 {
-	static uint64_t seed;
+	static _Atomic uint64_t seed;
 	const char *text = getenv("STRETTO_TEST_SEED");
+	uint64_t none = 0, fresh = text ? strtoull(text, NULL, 0) : stretto_now() | 1;
 
-	if (seed)
-		return seed;
-	seed = text ? strtoull(text, NULL, 0) : stretto_now() | 1;
-	printf("seed %llu (STRETTO_TEST_SEED repeats it)\n", (unsigned long long)seed);
-	return seed;
+	/* The first thread to ask makes it. */
+	if (!atomic_compare_exchange_strong(&seed, &none, fresh))
+		return none;
+	printf("seed %llu (STRETTO_TEST_SEED repeats it)\n", (unsigned long long)fresh);
+	return fresh;
 }
 
 struct meeting *meeting_new(int n)

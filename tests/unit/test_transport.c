@@ -34,6 +34,7 @@ struct side {
 	int checks;   /* calls of check() */
 	bool refuse;  /* what check() answers */
 	int failures; /* calls of failed() */
+	int held;     /* sum of the changes told to hold() */
 	int notices;
 	struct stretto_notice notice; /* the last one */
 };
@@ -94,6 +95,13 @@ static void unwatch(void *context, int fd)
 	epoll_ctl(side->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
+static void hold(void *context, int change)
+{
+	struct side *side = context;
+
+	side->held += change;
+}
+
 /* What a case runs over. */
 struct over {
 	const struct stretto_transport *transport;
@@ -117,6 +125,7 @@ static void open_side(struct side *side, const struct over *over, int rank)
 		.failed = failed,
 		.watch = watch,
 		.unwatch = unwatch,
+		.hold = hold,
 	};
 	assert_int_equal(watch(side, side->env.wake_fd), STRETTO_OK);
 	assert_int_equal(over->transport->open(&side->env, &side->device), STRETTO_OK);
