@@ -10,6 +10,16 @@
 
 #include "runtime/stretto.h"
 
+/*
+ * Under ThreadSanitizer everything takes 20 times as long and several times the memory. Tests that
+ * repeat the same code for many sizes then take a few; which is what the other builds are for.
+ */
+#if defined(__SANITIZE_THREAD__)
+enum { TEST_SLOW = 1 };
+#else
+enum { TEST_SLOW = 0 };
+#endif
+
 typedef void (*rank_function)(struct stretto_comm *world, void *argument);
 
 /*

@@ -91,6 +91,8 @@ static void run_matrix(const char *const *settings, size_t large)
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		size_t count = sizes[i] > 9 ? large / 8 : large;
 
+		if (TEST_SLOW && sizes[i] != 3 && sizes[i] != 8)
+			continue;
 		run_ranks(sizes[i], settings, matrix_rank, &count);
 	}
 }
@@ -152,7 +154,7 @@ static void types_rank(struct stretto_comm *world, void *argument)
 static void all_types_and_ops(void **state)
 {
 	(void)state;
-	for (int size = 1; size <= 5; size++)
+	for (int size = TEST_SLOW ? 3 : 1; size <= (TEST_SLOW ? 3 : 5); size++)
 		run_ranks(size, NULL, types_rank, NULL);
 }
 
