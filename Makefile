@@ -29,7 +29,6 @@ have = $(shell $(PKG) --exists $(1) && echo yes || echo no)
 HAVE_HWLOC := $(call have,hwloc)
 HAVE_OPENBLAS := $(call have,openblas)
 HAVE_ZLIB := $(call have,zlib)
-HAVE_CMOCKA := $(call have,cmocka)
 
 ifeq ($(HAVE_HWLOC),yes)
 CFLAGS_ALL += -DSTRETTO_HAVE_HWLOC $(shell $(PKG) --cflags hwloc)

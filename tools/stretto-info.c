@@ -285,5 +285,5 @@ int main(int argc, char **argv)
 	else
 		print_settings_text();
 	printf(json ? "}\n" : "");
-	return 0;
+	return tool_end(0);
 }

@@ -3,6 +3,7 @@
  * stretto-perf: measures the collectives over the public interface, and checks every element.
  * docs/benchmarking.md says how to read it.
  */
+#include "tools/lib/options.h"
 #include "tools/lib/perf.h"
 
 static void body(struct perf *perf, const struct perf_case *test, void *context)
@@ -78,5 +79,5 @@ int main(int argc, char **argv)
 		all_types_and_ops(&perf);
 	perf_report_close(&perf);
 	perf_close(&perf);
-	return perf.total_wrong ? PERF_WRONG_DATA : 0;
+	return tool_end(perf.total_wrong ? PERF_WRONG_DATA : 0);
 }

@@ -405,5 +405,5 @@ int main(int argc, char **argv)
 		for (int r = 0; r < group.size; r++)
 			print_rank(&group, r, find_totals(&group).rounds);
 	free_group(&group);
-	return code;
+	return tool_end(code);
 }

@@ -387,15 +387,6 @@ static bool observe(void *context, const struct stretto_train_step *step)
 	return !watch->options->metrics || stretto_metrics_step(&watch->metrics, step);
 }
 
-/* Flushes stdout: a summary that did not reach its file is a failure. */
-static int finish_output(void)
-{
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return 0;
-	perror("stretto-train: cannot write the summary");
-	return FAILED;
-}
-
 /* Says why all ranks stopped early; the exit status of all. */
 static int stopped(const struct watch *watch, const struct stretto_verdict *verdict)
 {
@@ -473,7 +464,7 @@ static int train(struct stretto_comm *world, struct options *options)
 		stretto_report_json(&report);
 	else
 		stretto_report_text(&report);
-	return finish_output() ? FAILED : code;
+	return tool_end(code);
 }
 
 /* The BLAS team: the cores that the runtime leaves free, or fewer. */

@@ -52,6 +52,16 @@ void tool_die(int code, const char *format, ...)
 	exit(code);
 }
 
+int tool_end(int code)
+{
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	fprintf(stderr, "%s: cannot write the output%s%s\n", program_invocation_short_name,
+		errno ? ": " : "", errno ? strerror(errno) : "");
+	return code ? code : EXIT_FAILURE;
+}
+
 static void print_options(const struct tool_option *option)
 {
 	for (; option->name; option++) {
@@ -130,11 +140,11 @@ int tool_next(const struct tool *tool, int argc, char **argv)
 	id = getopt_long(argc, argv, form.letters, form.longs, NULL);
 	if (id == HELP) {
 		tool_help(tool);
-		exit(EXIT_SUCCESS);
+		exit(tool_end(EXIT_SUCCESS));
 	}
 	if (id == VERSION) {
 		printf("%s %s\n", program_invocation_short_name, stretto_version());
-		exit(EXIT_SUCCESS);
+		exit(tool_end(EXIT_SUCCESS));
 	}
 	if (id == '?' || id == ':')
 		reject(&form, id, argv);

@@ -49,6 +49,12 @@ struct tool {
 /* The id of the next option, its value in optarg; -1 at the end of the options. */
 int tool_next(const struct tool *tool, int argc, char **argv);
 
+/*
+ * Ends the output: `code` if stdout took everything, else 1 (or `code`, if it is not 0) after one
+ * line on stderr. What main() returns.
+ */
+int tool_end(int code);
+
 /* Prints the help text to stdout. */
 void tool_help(const struct tool *tool);
 

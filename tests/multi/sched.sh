@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# stretto-sched: the steps of a small ring, word for word; proofs; wrong options answered with one line and
+# exit 2; output that cannot be written is a failure, of every tool.
+# shellcheck disable=SC2317,SC2086 # check calls the functions; numbers are one word
+set -u
+build=${1:?usage: sched.sh BUILD}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+out=$scratch/out err=$scratch/err
+failed=0
+
+check() { # check NAME COMMAND...: says whether the command succeeds
+	name=$1
+	shift
+	if "$@"; then
+		echo "ok $name"
+	else
+		echo "not ok $name"
+		sed 's/^/    /' "$out" "$err" | tail -n 20
+		failed=1
+	fi
+}
+sched() { # sched ARGUMENTS...: leaves its status in $status
+	timeout 60 "$build/stretto-sched" "$@" >"$out" 2>"$err"
+	status=$?
+}
+
+ring_of_two() {
+	sched allreduce --algorithm ring --size 2 --count 4 --rank 0
+	sed -n '/^rank 0/,$p' "$out" | tr -s ' ' >"$scratch/rank"
+	[ $status = 0 ] && cat >"$scratch/expected" <<'END' && diff "$scratch/expected" "$scratch/rank"
+rank 0
+ round step peer what
+ 1 0 --> 1 IN[0,2)
+ 1+2 <-- 1 OUT[2,4) = received + IN[2,4) final
+ 2 3 --> 1 OUT[2,4) after 2
+ 4 <-- 1 OUT[0,2) = received
+END
+}
+check ring_of_two_word_for_word ring_of_two
+
+proves() { # proves ARGUMENTS...
+	sched "$@" --check
+	[ $status = 0 ] && grep -q '^proved: ' "$out" && [ ! -s "$err" ]
+}
+for ranks in 1 2 7 24; do
+	check "ring_of_${ranks}_is_proved" proves allreduce -a ring -n $ranks
+	check "tree_of_${ranks}_is_proved" proves allreduce -a tree -n $ranks -c 1000 --in-place
+	check "chain_of_${ranks}_is_proved" proves broadcast -a chain -n $ranks -R $((ranks - 1))
+	check "barrier_of_${ranks}_is_proved" proves barrier -n $ranks
+done
+
+refused() { # refused TEXT ARGUMENTS...: exit 2, one line on stderr that says TEXT, nothing on stdout
+	text=$1
+	shift
+	sched "$@"
+	[ $status = 2 ] && [ ! -s "$out" ] && [ "$(wc -l <"$err")" = 1 ] && grep -qF -e "$text" "$err"
+}
+check no_collective refused 'name one collective'
+check unknown_collective refused 'no collective is called "sum"' sum
+check unknown_algorithm refused 'it has: ring, doubling, tree' allreduce -a nope
+check no_ranks refused "--size '0' must be" allreduce -n 0
+check too_many_ranks refused "--size '257' must be" allreduce -n 257
+check no_number refused "--count 'x' must be" allreduce -c x
+check root_outside refused 'the ranks of 4 are 0 to 3' broadcast -R 4
+check unknown_option refused 'unknown or ambiguous option --frob' allreduce --frob
+
+unwritten() { # unwritten TOOL ARGUMENTS...: a full disk gives a line and a status that is not 0
+	tool=$1
+	shift
+	: >"$out"
+	timeout 60 "$build/$tool" "$@" >/dev/full 2>"$err"
+	status=$?
+	[ $status = 1 ] && grep -q "^$tool: cannot write the output: No space left on device$" "$err"
+}
+check full_disk_sched unwritten stretto-sched allreduce
+check full_disk_info unwritten stretto-info
+check full_disk_perf unwritten stretto-perf allreduce -b 8 -e 8 -n 1 -w 0
+check full_disk_help unwritten stretto-run --help
+exit $failed
