@@ -21,6 +21,15 @@ need libcmocka-dev lib cmocka
 need libhwloc-dev lib hwloc
 need dataset-fashion-mnist test -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 need python3 have python3
+# verbs, and the machine that the RDMA tests run in where there is no device
+need libibverbs-dev lib libibverbs
+need librdmacm-dev lib librdmacm
+need ibverbs-providers test -e /etc/libibverbs.d/rxe.driver
+need ibverbs-utils have ibv_devinfo
+need qemu-system-x86 have qemu-system-x86_64
+# shellcheck disable=SC2016 # that shell expands it
+need busybox-static sh -c 'busybox true && ! ldd "$(command -v busybox)"'
+need iproute2 sh -c 'command -v rdma || test -x /sbin/rdma || test -x /usr/sbin/rdma'
 if [ "${STRETTO_DEPS_LINT:-}" = 1 ]; then
 	need clang have clang
 	need libclang-rt-14-dev sh -c 'ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
@@ -29,6 +38,11 @@ if [ "${STRETTO_DEPS_LINT:-}" = 1 ]; then
 	need shellcheck have shellcheck
 	need universal-ctags have ctags
 	need valgrind have valgrind
+fi
+if [ "${STRETTO_DEPS_BENCH:-}" = 1 ]; then
+	need perftest have ib_write_bw
+	need libopenmpi-dev have mpicc
+	need openmpi-bin have mpirun
 fi
 [ -n "$missing" ] || exit 0
 

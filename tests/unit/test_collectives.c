@@ -17,83 +17,19 @@
 #include <unistd.h>
 
 #include "collectives/algorithm.h"
-#include "tests/lib/cells.h"
+#include "tests/lib/matrix.h"
 #include "tests/lib/ranks.h"
-
-/* Blocking, nonblocking and persistent runs of a cell on the same buffers, back to back. */
-static void run_cell(struct stretto_comm *comm, struct cell cell)
-{
-	int rank = stretto_comm_rank(comm), size = stretto_comm_size(comm);
-	struct buffers buffers = cell_buffers(comm, &cell);
-	struct stretto_coll_args args = cell_args(&cell, &buffers);
-	struct stretto_request *request;
-
-	for (unsigned round = 0; round < 3; round++) {
-		cell.round = round;
-		cell_fill(&cell, &buffers, rank);
-		if (round == 0) {
-			require(stretto_coll_run(comm, &args) == STRETTO_OK);
-		} else if (round == 1) {
-			require(stretto_coll_start(comm, &args, &request) == STRETTO_OK);
-			require(stretto_wait(request) == STRETTO_OK);
-		} else {
-			require(stretto_coll_init(comm, &args, &request) == STRETTO_OK);
-			require(stretto_start(request) == STRETTO_OK);
-			require(stretto_wait(request) == STRETTO_OK);
-			stretto_request_free(request);
-		}
-		cell_check(&cell, &buffers, rank, size);
-	}
-	cell_free(&buffers);
-}
-
-static void run_counts(struct stretto_comm *comm, struct cell cell, const size_t *counts)
-{
-	int size = stretto_comm_size(comm);
-
-	for (; *counts != SIZE_MAX; counts++) {
-		cell.count = *counts;
-		/* rotates over the counts, so that each is seen often and the matrix stays small */
-		for (int variant = 0; variant < 4; variant++) {
-			cell.in_place = variant & 1;
-			cell.registered = variant & 2;
-			cell.root = (int)((*counts + (size_t)variant) % (size_t)size);
-			run_cell(comm, cell);
-		}
-	}
-}
-
-static void matrix_rank(struct stretto_comm *world, void *argument)
-{
-	size_t n = (size_t)stretto_comm_size(world);
-	const size_t *large = argument;
-	size_t counts[] = {0, 1, n - 1, n, n + 1, 1000, *large, SIZE_MAX};
-
-	for (size_t i = 0; stretto_algorithms[i]; i++) {
-		struct cell cell = {
-			.collective = stretto_algorithms[i]->collective,
-			.algorithm = stretto_algorithms[i]->name,
-			.type = STRETTO_F32,
-			.op = STRETTO_SUM,
-		};
-
-		if (cell.collective == STRETTO_BARRIER)
-			require(stretto_barrier(world) == STRETTO_OK);
-		else
-			run_counts(world, cell, counts);
-	}
-}
 
 static void run_matrix(const char *const *settings, size_t large)
 {
 	static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 24};
 
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		size_t count = sizes[i] > 9 ? large / 8 : large;
+		struct matrix matrix = {.large = sizes[i] > 9 ? large / 8 : large};
 
 		if (TEST_SLOW && sizes[i] != 3 && sizes[i] != 8)
 			continue;
-		run_ranks(sizes[i], settings, matrix_rank, &count);
+		run_ranks(sizes[i], settings, matrix_rank, &matrix);
 	}
 }
 
@@ -126,7 +62,7 @@ static void matrix_over_two_channels(void **state)
 {
 	(void)state;
 	run_ranks(3, (const char *const[]){"STRETTO_CHANNELS=2", NULL}, matrix_rank,
-		  &(size_t){300007});
+		  &(struct matrix){.large = 300007});
 }
 
 static void types_rank(struct stretto_comm *world, void *argument)
@@ -147,7 +83,7 @@ static void types_rank(struct stretto_comm *world, void *argument)
 				if (cell.collective == STRETTO_BARRIER ||
 				    (!cell_reduces(&cell) && op != 0))
 					continue;
-				run_counts(world, cell, counts);
+				matrix_counts(world, cell, counts);
 			}
 }
 
