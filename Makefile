@@ -46,6 +46,7 @@ PUBLIC_HEADERS := runtime/stretto.h collectives/stretto_coll.h trainer/stretto_t
 TOOLS := $(patsubst tools/%.c,%,$(wildcard tools/*.c))
 UNIT := $(patsubst %.c,%,$(wildcard tests/unit/test_*.c))
 MULTI := $(patsubst %.c,%,$(wildcard tests/multi/*.c))
+RDMA := $(patsubst %.c,%,$(wildcard tests/rdma/*.c))
 TRAINER_PROGRAMS := $(filter stretto-train,$(TOOLS)) $(filter tests/unit/test_train%,$(UNIT)) \
 	$(filter tests/multi/train%,$(MULTI))
 
@@ -59,17 +60,17 @@ MULTI := $(filter-out tests/multi/train%,$(MULTI))
 TRAINER_OBJ :=
 endif
 PROGRAMS := $(TOOLS:%=$(BUILD)/%)
-TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%)
+TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%)
 LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
 LIB_A := $(BUILD)/libstretto.a
 
-.PHONY: all programs tests deps demo test check lint asan tsan bench install clean help parts
+.PHONY: all programs tests deps demo test test-rdma check lint asan tsan bench bench-rdma install clean help parts
 .DEFAULT_GOAL := all
 
 all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) ## build the libraries and the programs
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | sort
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | sort
 
 parts: ## say which optional parts this build has
 	@$(if $(filter no,$(HAVE_HWLOC)),echo "parts: hwloc not found: built without it (core choice by the affinity mask alone)";) \
@@ -89,6 +90,10 @@ check: all tests
 	@tests/run $(BUILD)
 
 tests: $(TESTS)
+
+test-rdma: deps ## run the RDMA tests, in an emulated machine where there is no RDMA device
+	@$(MAKE) --no-print-directory all tests
+	@tests/run $(BUILD) multi/rdma
 
 asan: deps ## run the tests with AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory check SAN=asan BUILD=build/asan

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stretto-perf: measures the collectives over the public interface, and checks every element.
+ * stretto-perf: measures the collectives over the public interface, and checks every element;
+ * and single messages below it.
  * docs/benchmarking.md says how to read it.
  */
 #include "tools/lib/options.h"
@@ -73,7 +74,9 @@ int main(int argc, char **argv)
 	perf_options_read(&options, argc, argv);
 	perf_open(&perf, &options);
 	perf_report_open(&perf);
-	if (options.overlap)
+	if (options.p2p)
+		perf_p2p(&perf);
+	else if (options.overlap)
 		perf_overlap(&perf);
 	else
 		all_types_and_ops(&perf);

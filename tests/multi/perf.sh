@@ -76,6 +76,14 @@ else
 	not_ok $name
 fi
 
+name=perf_p2p
+if perf 2 p2p -b 8 -e 64K -f 64 -n 20 && grep -q '^# Out of bounds values : 0 OK$' "$out" &&
+	awk '!/^#/ { rows++; if (NF != 7 || $3 <= 0 || $6 <= 0) bad = 1 } END { exit bad || rows != 3 }' "$out"; then ok $name; else not_ok $name; fi
+
+name=perf_p2p_in_the_columns_of_perftest
+if perf 2 p2p -b 8 -e 64K -f 64 -n 20 --format perftest && grep -q 'BW average\[MB/sec\]' "$out" && grep -q 't_typical\[usec\]' "$out" &&
+	[ "$(awk '/^ [0-9]/ { print NF }' "$out" | sort | uniq -c | tr -s ' \n' ' ')" = " 3 5 3 9 " ]; then ok $name; else not_ok $name; fi
+
 # wrong NAME ARGUMENTS...: exit 2 and exactly one line on stderr, nothing on stdout
 wrong() {
 	name=$1
@@ -99,6 +107,8 @@ wrong perf_bad_op "$build/stretto-perf" allreduce -o xor
 wrong perf_sizes_reversed "$build/stretto-perf" allreduce -b 1M -e 1K
 wrong perf_no_iterations "$build/stretto-perf" allreduce -n 0
 wrong perf_bad_compute "$build/stretto-perf" overlap --compute lu
+wrong perf_bad_format "$build/stretto-perf" p2p --format nccl
+wrong perf_p2p_alone "$build/stretto-perf" p2p -e 8
 wrong perf_bad_root "$build/stretto-perf" broadcast -r 1
 wrong perf_json_not_writable "$build/stretto-perf" barrier --json /nonexistent/file
 wrong perf_bad_algorithm "$build/stretto-perf" barrier --algorithm fastest

@@ -6,6 +6,7 @@
  *   perf_data.c     what is sent, and the check of every element that comes back
  *   perf_run.c      buffers, the timed loop, the statistics
  *   perf_overlap.c  how much of a nonblocking allreduce hides behind compute
+ *   perf_p2p.c      messages between two ranks, below the collectives
  *   perf_report.c   headers, rows and the JSON file
  *
  * Threads: the main thread only.
@@ -32,6 +33,8 @@ enum { PERF_ALL_ROOTS = -1 };
 struct perf_options {
 	enum stretto_collective collective;    /* allreduce for the overlap test */
 	bool overlap;                          /* the overlap test */
+	bool p2p;                              /* messages between two ranks */
+	bool perftest;                         /* p2p: print perftest's columns */
 	bool sleep_compute;                    /* overlap: sleep where gemm would be */
 	size_t min_bytes;                      /* first size */
 	size_t max_bytes;                      /* no size above */
@@ -136,6 +139,9 @@ size_t perf_next_size(const struct perf_options *options, size_t bytes);
 
 /* The overlap test: all sizes. */
 void perf_overlap(struct perf *perf);
+
+/* Messages between two ranks: all sizes, measured and printed. */
+void perf_p2p(struct perf *perf);
 
 /* What the report says of one overlap row; seconds. */
 struct perf_overlap_row {

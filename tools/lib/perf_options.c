@@ -5,15 +5,15 @@
 #include "tools/lib/options.h"
 #include "tools/lib/perf.h"
 
-enum { ALGORITHM = TOOL_LONG_ONLY, TRANSPORT, PACE, JSON, COMPUTE };
+enum { ALGORITHM = TOOL_LONG_ONLY, TRANSPORT, PACE, JSON, COMPUTE, FORMAT };
 
 /* The letters are those of nccl-tests. */
 static const struct tool_option options_table[] = {
 	{"minbytes", 'b', "SIZE", "first size (8; overlap: 64K)"},
-	{"maxbytes", 'e', "SIZE", "last size (32M; overlap: 16M)"},
+	{"maxbytes", 'e', "SIZE", "last size (32M; overlap: 16M; p2p: 8M)"},
 	{"stepfactor", 'f', "N", "multiply from size to size (2; overlap: 4)"},
 	{"stepbytes", 'i', "SIZE", "add from size to size instead"},
-	{"iters", 'n', "N", "timed iterations of each size (20)"},
+	{"iters", 'n', "N", "timed iterations of each size (20; p2p: 1000)"},
 	{"warmup_iters", 'w', "N", "iterations before that (5)"},
 	{"check", 'c', "0|1", "fill and check all data of every iteration (1)"},
 	{"datatype", 'd', "TYPE", "uint8 int32 int64 half bfloat16 float double, or all (float)"},
@@ -25,12 +25,14 @@ static const struct tool_option options_table[] = {
 	{"transport", TRANSPORT, "LIST", "use these transports, such as self,shm"},
 	{"pace", PACE, "RATE:LATENCY", "deliver as such a link would: 10gbit:20us"},
 	{"compute", COMPUTE, "KIND", "overlap: gemm, or sleep for an idle core (gemm)"},
+	{"format", FORMAT, "KIND", "p2p: table, or the columns of perftest (table)"},
 	{NULL, 0, NULL, NULL},
 };
 
 static const struct tool tool = {
-	"allreduce|broadcast|allgather|reduce_scatter|barrier|overlap [OPTIONS]",
-	"Measures a collective, or how much of a nonblocking allreduce hides behind compute.",
+	"allreduce|broadcast|allgather|reduce_scatter|barrier|overlap|p2p [OPTIONS]",
+	"Measures a collective, how much of a nonblocking allreduce hides behind compute, or "
+	"messages.",
 	options_table,
 	"Sizes take the suffixes K, M and G (powers of 1024). Run it under stretto-run.\n"
 	"Exit: 1 wrong data, 2 wrong command line, 3 communication failed.\n"
@@ -77,12 +79,13 @@ static void add_setting(struct perf_options *options, const char *name, const ch
 static void read_test(struct perf_options *options, int argc, char **argv, int operand)
 {
 	if (operand >= argc)
-		tool_fail("name a test: allreduce, broadcast, allgather, reduce_scatter, barrier "
-			  "or overlap");
+		tool_fail("name a test: allreduce, broadcast, allgather, reduce_scatter, barrier, "
+			  "overlap or p2p");
 	if (operand + 1 < argc)
 		tool_fail("one test at a time: '%s' is too much", argv[operand + 1]);
 	options->overlap = strcmp(argv[operand], "overlap") == 0;
-	if (options->overlap)
+	options->p2p = strcmp(argv[operand], "p2p") == 0;
+	if (options->overlap || options->p2p)
 		return; /* STRETTO_ALLREDUCE is 0 */
 	for (int i = 0; i < STRETTO_COLLECTIVE_COUNT; i++) {
 		if (strcmp(argv[operand], stretto_collective_name((enum stretto_collective)i)) ==
@@ -122,6 +125,11 @@ static void read_option(struct perf_options *options, int id, const char *value,
 		options->sleep_compute = strcmp(value, "sleep") == 0;
 		if (!options->sleep_compute && strcmp(value, "gemm") != 0)
 			tool_fail("--compute %s must be gemm or sleep", value);
+		break;
+	case FORMAT:
+		options->perftest = strcmp(value, "perftest") == 0;
+		if (!options->perftest && strcmp(value, "table") != 0)
+			tool_fail("--format %s must be table or perftest", value);
 		break;
 	default:
 		break;
@@ -166,17 +174,23 @@ static bool read_number(struct perf_options *options, int id, const char *value)
 	}
 }
 
-static void set_sizes(struct perf_options *options)
+static void set_defaults(struct perf_options *options)
 {
 	if (options->min_bytes == 0)
 		options->min_bytes = options->overlap ? 64 << 10 : 8;
 	if (options->max_bytes == 0) {
-		options->max_bytes = options->overlap ? 16 << 20 : 32 << 20;
+		options->max_bytes = options->p2p       ? 8 << 20
+				     : options->overlap ? 16 << 20
+							: 32 << 20;
 		if (options->max_bytes < options->min_bytes)
 			options->max_bytes = options->min_bytes;
 	}
 	if (options->factor == 0)
 		options->factor = options->overlap ? 4 : 2;
+	if (options->iterations == 0)
+		options->iterations = options->p2p ? 1000 : 20;
+	if (options->p2p && options->json)
+		tool_fail("p2p has no --json");
 	if (options->min_bytes > options->max_bytes)
 		tool_fail("-b %zu is more than -e %zu", options->min_bytes, options->max_bytes);
 }
@@ -188,7 +202,6 @@ void perf_options_read(struct perf_options *options, int argc, char **argv)
 	int id;
 
 	*options = (struct perf_options){
-		.iterations = 20,
 		.warmup = 5,
 		.check = true,
 		.registered = true,
@@ -201,7 +214,7 @@ void perf_options_read(struct perf_options *options, int argc, char **argv)
 		if (!read_number(options, id, optarg))
 			read_option(options, id, optarg, &algorithm);
 	read_test(options, argc, argv, optind);
-	set_sizes(options);
+	set_defaults(options);
 	if (algorithm) {
 		snprintf(prefix, sizeof prefix,
 			 "%s=", stretto_collective_name(options->collective));

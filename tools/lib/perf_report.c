@@ -23,6 +23,8 @@ struct rank_facts {
 
 static const char *test_name(const struct perf *perf)
 {
+	if (perf->options->p2p)
+		return "p2p";
 	return perf->options->overlap ? "overlap"
 				      : stretto_collective_name(perf->options->collective);
 }
@@ -150,8 +152,11 @@ static void print_header(const struct perf *perf, const struct rank_facts *facts
 		printf("all default");
 	printf("\n# load average %s, cores online %ld\n", load, sysconf(_SC_NPROCESSORS_ONLN));
 	print_ranks(perf, facts);
-	printf("# time: median over the iterations; each is the slowest rank's, after a barrier\n");
-	print_columns(perf);
+	if (!options->p2p) {
+		printf("# time: median over the iterations; each is the slowest rank's, after a "
+		       "barrier\n");
+		print_columns(perf);
+	}
 	fflush(stdout);
 }
 
@@ -355,7 +360,7 @@ void perf_report_close(struct perf *perf)
 		return;
 	printf("# Out of bounds values : %lld %s\n", (long long)perf->total_wrong,
 	       okay ? "OK" : "FAILED");
-	if (!perf->options->overlap)
+	if (!perf->options->overlap && !perf->options->p2p)
 		printf("# Avg bus bandwidth    : %g\n", average);
 	printf("#\n# Collective test concluded: stretto-perf %s\n", test_name(perf));
 	if (!perf->json)

@@ -53,6 +53,8 @@ void perf_open(struct perf *perf, const struct perf_options *options)
 	perf->size = stretto_comm_size(perf->comm);
 	if (options->root >= perf->size)
 		tool_fail("-r %d is no rank: there are %d", options->root, perf->size);
+	if (options->p2p && perf->size != 2)
+		tool_fail("p2p needs two ranks, not %d", perf->size);
 	perf->in = new_buffer(perf, &perf->blocks[0]);
 	perf->out = new_buffer(perf, &perf->blocks[1]);
 	perf->table = calloc(PERF_PERIOD, sizeof(double));

@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2317 # functions are called through check
+# What goes wrong on the wires between three nodes in one machine: each rank ends with right data or the right
+# error, soon. tests/rdma/run starts it.
+set -u
+build=$1
+# shellcheck source=tests/rdma/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+job() { # job SECONDS BYTES [COMMAND...]: three ranks; the command is run once all work
+	ranks 3 "$build/tests/rdma/rank" steady "$1" "$2" &
+	pid=$!
+	shift 2
+	until_started 3 && { [ $# = 0 ] || "$@"; }
+	wait $pid
+	"$here/wires" reset
+}
+
+with_loss() { # with_loss PERCENT
+	for node in 0 1 2; do "$here/wires" netem $node 0 loss "$1"; done
+	job 4 65536
+	all_ok 3
+}
+check right_data_with_1_percent_loss with_loss 1%
+check right_data_with_5_percent_loss with_loss 5%
+
+reordered() {
+	for node in 0 1 2; do "$here/wires" netem $node 0 delay 2ms reorder 25% 50%; done
+	job 3 20000
+	all_ok 3
+}
+check right_data_when_packets_are_reordered reordered
+
+kill_rank_2() { kill -9 "$(sed -n 's/^rank 2: started //p' "$dir/out")"; }
+killed() { # killed BYTES
+	job 60 "$1" kill_rank_2
+	all_failed 2
+}
+check killed_rank_ends_the_others killed 65536
+check killed_rank_ends_large_transfers killed 4000000
+
+for_a_moment() { # for_a_moment DO UNDO
+	"$here/wires" "$1" 1 0 && sleep 0.3 && "$here/wires" "$2" 1 0
+}
+moment() { # moment DO UNDO: either nobody minds or all give up
+	job 6 65536 for_a_moment "$1" "$2"
+	all_ok 3 || all_failed 3
+}
+check silence_for_a_moment moment drop pass
+check cable_out_for_a_moment moment cut heal
+check link_down_for_a_moment moment down up
+
+for_good() { # for_good DO
+	job 60 65536 "$here/wires" "$1" 1 0
+	all_failed 3
+}
+check silence_for_good for_good drop
+check cable_out_for_good for_good cut
+check link_down_for_good for_good down
+check address_removed for_good away
+
+[ $failures = 0 ]

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2317 # functions are called through check
+# What must work over verbs, on one machine with RDMA devices. tests/rdma/run starts it.
+set -u
+build=$1
+# shellcheck source=tests/rdma/lib.sh
+. "$(dirname "$0")/lib.sh"
+sanitized=no
+grep -qE '__(asan|tsan)_init' "$build/stretto-info" && sanitized=yes
+
+transport_cases() {
+	if [ -e /run/guest/wires ]; then export STRETTO_TEST_DEVICES="rxe_n0r0 rxe_n1r0"; fi
+	timeout 120 "$build/tests/rdma/test_verbs" >"$dir/out" 2>&1
+}
+check transport_cases transport_cases
+
+with() { # with NAME=VALUE... -- COMMAND...: a function with settings
+	(
+		while [ "$1" != -- ]; do
+			export "${1?}"
+			shift
+		done
+		shift
+		"$@"
+	)
+}
+
+if [ $sanitized = yes ]; then
+	check matrix_3_ranks rank 3 matrix 3001
+	check interleavings rank 3 interleave 3
+	check fork_in_the_middle rank 2 fork 2
+	[ $failures = 0 ]
+	exit
+fi
+for n in 1 2 3 4 5 8; do
+	check "matrix_${n}_ranks" rank $n matrix 30011
+	check "matrix_${n}_ranks_oob" with STRETTO_VERBS_CONNECT=oob -- rank $n matrix 3001
+done
+check matrix_without_eager with STRETTO_VERBS_EAGER=0 -- rank 3 matrix 3001
+check matrix_in_small_windows with STRETTO_WINDOW=4K STRETTO_WINDOWS=4 -- rank 4 matrix 30011
+check matrix_asleep with STRETTO_SPIN_SECONDS=0 -- rank 3 matrix 3001
+check interleavings rank 4 interleave 10
+check fork_in_the_middle rank 2 fork 5
+
+a_late_rank_costs_no_processor() {
+	rank 3 idle 3 && awk '/percent/ { if ($4 >= 2) bad = 1 } END { exit bad }' "$dir/out"
+}
+check a_late_rank_costs_no_processor a_late_rank_costs_no_processor
+
+packets() { cat "/sys/class/infiniband/rxe_n0r$1/ports/1/hw_counters/sent_pkts"; }
+two_rails() {
+	before0=$(packets 0) before1=$(packets 1)
+	with STRETTO_TEST_RAILS=2 STRETTO_CHANNELS=2 -- rank 4 matrix 300007 || return 1
+	sent0=$(($(packets 0) - before0)) sent1=$(($(packets 1) - before1))
+	echo "packets sent: $sent0 on rail 0, $sent1 on rail 1" >>"$dir/out"
+	[ $sent1 -gt 1000 ] && [ $sent0 -lt $((2 * sent1)) ] && [ $sent1 -lt $((2 * sent0)) ]
+}
+[ ! -e /run/guest/wires ] || check two_rails two_rails
+
+# An ordinary user, who may lock so many KiB.
+limited() { # limited KIB COMMAND...
+	# shellcheck disable=SC3045 # dash has ulimit -l
+	(ulimit -l "$1" && shift && verbs timeout -k 5 60 setpriv --reuid 1000 --regid 1000 --clear-groups \
+		"$build/stretto-run" -n 2 --bind none "$here/placed" "$@" >"$dir/out" 2>&1 </dev/null)
+}
+memlock_too_small() {
+	! limited 64 "$build/tests/rdma/rank" steady 1 1000000 && grep -q 'RLIMIT_MEMLOCK' "$dir/out" &&
+		grep -q 65536 "$dir/out" && grep -q limits.conf "$dir/out" && grep -q LimitMEMLOCK "$dir/out"
+}
+memlock_enough() { limited 65536 "$build/tests/rdma/rank" steady 1 1000000; }
+if [ "$(id -u)" = 0 ]; then
+	check memlock_too_small_is_explained memlock_too_small
+	check memlock_for_an_ordinary_user memlock_enough
+fi
+
+# The same bits whatever carries them, as long as they are added in the same order.
+losses() { # losses TRANSPORTS
+	STRETTO_TEST_TRANSPORTS=$1 STRETTO_ALGORITHM=allreduce=ring ranks 2 "$build/stretto-train" --strategy dasgd \
+		--model mlp:784-64-10 --batch 32 --steps 40 --threads 1 --quiet --metrics "$dir/out.$1" --metrics-every 1 &&
+		grep -o '"loss":[^,}]*' "$dir/out.$1" >"$dir/losses.$1"
+}
+training() {
+	losses self,verbs && losses self,shm && [ "$(wc -l <"$dir/losses.self,verbs")" = 40 ] &&
+		cmp "$dir/losses.self,verbs" "$dir/losses.self,shm" >>"$dir/out"
+}
+[ ! -x "$build/stretto-train" ] || check dasgd_learns_the_same_as_over_shm training
+
+[ $failures = 0 ]
