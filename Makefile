@@ -29,15 +29,22 @@ have = $(shell $(PKG) --exists $(1) && echo yes || echo no)
 HAVE_HWLOC := $(call have,hwloc)
 HAVE_OPENBLAS := $(call have,openblas)
 HAVE_ZLIB := $(call have,zlib)
+HAVE_VERBS := $(if $(filter yesyes,$(call have,libibverbs)$(call have,librdmacm)),yes,no)
 
 ifeq ($(HAVE_HWLOC),yes)
 CFLAGS_ALL += -DSTRETTO_HAVE_HWLOC $(shell $(PKG) --cflags hwloc)
 LDLIBS += $(shell $(PKG) --libs hwloc)
 endif
 
+ifeq ($(HAVE_VERBS),yes)
+CFLAGS_ALL += -DSTRETTO_HAVE_VERBS $(shell $(PKG) --cflags libibverbs librdmacm)
+LDLIBS += $(shell $(PKG) --libs librdmacm libibverbs)
+endif
+
 # The averaging needs neither BLAS nor data sets, and is part of the library.
 AVERAGING := trainer/average.c trainer/route.c trainer/optimizer.c trainer/words.c
 LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c collectives/*.c collectives/*/*.c) $(AVERAGING)
+LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_VERBS)),runtime/transports/verbs%),$(LIB_SRC))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 TRAINER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(AVERAGING),$(wildcard trainer/*.c trainer/*/*.c)))
 TOOL_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/lib/*.c))
@@ -74,6 +81,7 @@ help: ## list the targets
 
 parts: ## say which optional parts this build has
 	@$(if $(filter no,$(HAVE_HWLOC)),echo "parts: hwloc not found: built without it (core choice by the affinity mask alone)";) \
+	$(if $(filter no,$(HAVE_VERBS)),echo "parts: libibverbs or librdmacm not found: built without RDMA";) \
 	$(if $(filter yesyes,$(HAVE_OPENBLAS)$(HAVE_ZLIB)),,echo "parts: openblas or zlib not found: the trainer is left out";) true
 
 deps: ## install what the build, the demo and the tests need

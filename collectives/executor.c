@@ -405,20 +405,24 @@ static size_t advance(struct stretto_work *work)
 	return count;
 }
 
-static void fail(struct stretto_work *work, stretto_status status)
+static bool fail(struct stretto_work *work, stretto_status status)
 {
 	struct stretto_exec *exec = stretto_container_of(work, struct stretto_exec, work);
+	bool settled = true;
 
 	for (int i = 0; i < exec->peer_count; i++) {
 		struct stretto_endpoint *endpoint =
 			exec->plan.channel->endpoints[exec->plan.comm->ranks[exec->peers[i]]];
 
 		if (endpoint)
-			endpoint->transport->cancel(endpoint, exec->plan.comm->id, work->sequence);
+			settled &= stretto_work_cancel(work, endpoint);
 	}
+	if (!settled)
+		return false;
 	for (size_t i = 0; i < exec->slot_count; i++)
 		exec->slots[i].schedule = NULL;
 	stretto_work_finish(work, status);
+	return true;
 }
 
 static const char *describe(const struct stretto_signature *signature, char *buf, size_t size)

@@ -44,8 +44,11 @@ struct stretto_early {
 struct stretto_work_ops {
 	/* Goes on as far as possible; returns how much it did. Ends by stretto_work_finish(). */
 	size_t (*advance)(struct stretto_work *work);
-	/* Ends it with an error: nothing of it is posted or touched afterwards; then finishes. */
-	void (*fail)(struct stretto_work *work, stretto_status status);
+	/*
+	 * Gives it up, and finishes it with an error once nothing can touch its memory any more.
+	 * false: that is not so yet, call again.
+	 */
+	bool (*fail)(struct stretto_work *work, stretto_status status);
 	/* One line on what the operation is, from its signature, for messages. */
 	const char *(*describe)(const struct stretto_signature *signature, char *buf, size_t size);
 	/* Called last; the work may be reused or freed by its owner once this was called. */
@@ -160,6 +163,11 @@ bool stretto_channel_check(void *channel, int peer, const struct stretto_key *ke
 			   const struct stretto_signature *signature);
 void stretto_channel_notice(void *channel, int peer, const struct stretto_notice *notice);
 void stretto_channel_failed(void *channel, int peer, const char *why);
+/*
+ * Cancels what a work has posted at an endpoint. false: its memory may still be read or written, call
+ * again. For stretto_work_ops.fail().
+ */
+bool stretto_work_cancel(const struct stretto_work *work, struct stretto_endpoint *endpoint);
 void stretto_channel_wanted(void *channel, int peer);
 void stretto_channel_hold(void *channel, int change);
 /* Tells a new endpoint's peer of the communicators that are broken already. Baton. */

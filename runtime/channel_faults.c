@@ -218,7 +218,7 @@ void stretto_channel_notice(void *context, int peer, const struct stretto_notice
 void stretto_channel_failed(void *context, int peer, const char *why)
 {
 	struct stretto_channel *channel = context;
-	char error[160];
+	char error[640];
 
 	/* seq_cst: partner is stretto_finalize(); after it peers may leave */
 	if (atomic_load(&channel->world->closing))
@@ -269,10 +269,19 @@ static struct stretto_comm *next_untold(struct stretto_channel *channel)
 	return found;
 }
 
+bool stretto_work_cancel(const struct stretto_work *work, struct stretto_endpoint *endpoint)
+{
+	const struct stretto_transport *transport = endpoint->transport;
+
+	transport->cancel(endpoint, work->comm->id, work->sequence);
+	return !transport->settled || transport->settled(endpoint, work->comm->id, work->sequence);
+}
+
 size_t stretto_channel_faults(struct stretto_channel *channel)
 {
 	const struct stretto_comm *comm;
 	size_t count = 0;
+	bool again = false;
 
 	/* seq_cst, before the look at the list; partner is who breaks another meanwhile */
 	atomic_store(&channel->broken, false);
@@ -285,11 +294,15 @@ size_t stretto_channel_faults(struct stretto_channel *channel)
 		struct stretto_work *work = stretto_container_of(it, struct stretto_work, link);
 		stretto_status status = stretto_comm_state(work->comm);
 
-		if (status != STRETTO_OK) {
-			work->ops->fail(work, status);
+		if (status == STRETTO_OK)
+			continue;
+		if (work->ops->fail(work, status))
 			count++;
-		}
+		else
+			again = true;
 	}
+	if (again)
+		atomic_store(&channel->broken, true);
 	return count;
 }
 

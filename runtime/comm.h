@@ -35,7 +35,7 @@ struct stretto_comm {
 	int *ranks;                   /* world ranks, by rank in the communicator; owned */
 	uint32_t next_sequence;       /* of the next operation; the first is 1 */
 	_Atomic int status;           /* enum stretto_status; set once, after error was written */
-	char error[640];              /* why it is broken */
+	char error[768];              /* why it is broken */
 	struct stretto_notice notice; /* what the other ranks are told about that */
 	atomic_uint told;             /* channels that have told their peers; a bit per channel */
 	void *extension;              /* the collectives' state */

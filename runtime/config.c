@@ -20,6 +20,7 @@ extern char **environ;
 #define TEXT         STRETTO_SETTING_TEXT
 #define BOOL         STRETTO_SETTING_BOOL
 #define PACE         STRETTO_SETTING_PACE
+#define CONNECT      STRETTO_SETTING_CONNECT
 
 /* clang-format off */
 const struct stretto_setting stretto_settings[] = {
@@ -40,6 +41,11 @@ const struct stretto_setting stretto_settings[] = {
 	{"STRETTO_AFFINITY", "auto", "cores of the progress threads: auto, none, or a list such as 3,7", TEXT, FIELD(affinity), 0, 0},
 	{"STRETTO_SHM_EAGER", "8K", "largest payload that shm copies through a slot", BYTES, FIELD(shm_eager_bytes), 0, 8192},
 	{"STRETTO_SHM_CMA", "yes", "let shm read a peer's unregistered memory (process_vm_readv)", BOOL, FIELD(shm_cma), 0, 1},
+	{"STRETTO_VERBS_DEVICES", "", "RDMA devices to use, or after '^' not to use, e.g. mlx5_0,mlx5_1; empty for all", TEXT, FIELD(verbs_devices), 0, 0},
+	{"STRETTO_VERBS_CONNECT", "cm", "how RDMA connections are made: cm (librdmacm) or oob (without IP addresses)", CONNECT, FIELD(verbs_oob), 0, 1},
+	{"STRETTO_VERBS_EAGER", "8K", "largest payload that verbs sends without announcement", BYTES, FIELD(verbs_eager_bytes), 0, 65536},
+	{"STRETTO_VERBS_RETRY_SECONDS", "4", "how long an RDMA device repeats what the peer does not acknowledge", SECONDS, FIELD(verbs_retry_seconds), 0.01, 600},
+	{"STRETTO_VERBS_CONNECT_SECONDS", "20", "how long a step of making an RDMA connection may take", SECONDS, FIELD(verbs_connect_seconds), 0.1, 3600},
 	{"STRETTO_ALGORITHM", "", "forced algorithms, e.g. allreduce=ring,broadcast=chain", TEXT, FIELD(algorithm), 0, 0},
 	{"STRETTO_WINDOW", "0", "bytes of a long vector that one schedule covers, 0 for the algorithm's choice", BYTES, FIELD(window_bytes), 0, 1e12},
 	{"STRETTO_WINDOWS", "3", "windows of one operation in flight", BYTES, FIELD(windows), 1, 64},
@@ -189,6 +195,9 @@ static bool parse_value(const struct stretto_setting *setting, const char *text,
 		return true;
 	case STRETTO_SETTING_BOOL:
 		return parse_bool(text, field);
+	case STRETTO_SETTING_CONNECT:
+		*(bool *)field = strcmp(text, "oob") == 0;
+		return *(bool *)field || strcmp(text, "cm") == 0;
 	case STRETTO_SETTING_PACE:
 		return stretto_parse_pace(text, field) == STRETTO_OK;
 	default:
@@ -209,6 +218,8 @@ static const char *form_of(const struct stretto_setting *setting)
 		return "a text of at most 255 bytes";
 	case STRETTO_SETTING_BOOL:
 		return "yes or no";
+	case STRETTO_SETTING_CONNECT:
+		return "cm or oob";
 	case STRETTO_SETTING_PACE:
 		return "RATE:LATENCY such as 10gbit:20us";
 	}

@@ -48,6 +48,13 @@ struct stretto_config {
 	/* Shared memory transport. */
 	size_t shm_eager_bytes;
 	bool shm_cma; /* process_vm_readv allowed */
+	/* Verbs transport. */
+	char verbs_devices
+		[STRETTO_CONFIG_TEXT]; /* comma list, after '^' of those left out; "" = all */
+	bool verbs_oob;                /* connections without librdmacm */
+	size_t verbs_eager_bytes;
+	double verbs_retry_seconds;   /* a device repeats what is not acknowledged */
+	double verbs_connect_seconds; /* each step of making a connection */
 	/* Collectives. */
 	char algorithm[STRETTO_CONFIG_TEXT]; /* "allreduce=ring,broadcast=chain"; "" = by cost */
 	size_t window_bytes; /* of a long vector in one schedule; 0 = by algorithm */
@@ -59,8 +66,9 @@ enum stretto_setting_kind {
 	STRETTO_SETTING_BYTES,   /* 4096, 64K, 1M, 2G */
 	STRETTO_SETTING_SECONDS, /* 600, 0.5, 20us, 5ms */
 	STRETTO_SETTING_TEXT,
-	STRETTO_SETTING_BOOL, /* 0/1, no/yes, off/on, false/true */
-	STRETTO_SETTING_PACE, /* RATE:LATENCY, such as 10gbit:20us or 1.25GB:5us */
+	STRETTO_SETTING_BOOL,    /* 0/1, no/yes, off/on, false/true */
+	STRETTO_SETTING_CONNECT, /* cm or oob */
+	STRETTO_SETTING_PACE,    /* RATE:LATENCY, such as 10gbit:20us or 1.25GB:5us */
 };
 
 /* One row of the table. */

@@ -5,5 +5,8 @@
 const struct stretto_transport *const stretto_transports[] = {
 	&stretto_transport_self,
 	&stretto_transport_shm,
+#ifdef STRETTO_HAVE_VERBS
+	&stretto_transport_verbs,
+#endif
 	NULL,
 };

@@ -175,6 +175,11 @@ struct stretto_transport {
 	 * communicator; done() is not called.
 	 */
 	void (*cancel)(struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
+	/*
+	 * Whether nothing that cancel() forgot can read or write its memory any more; true within
+	 * seconds, if need be by giving the connection up. May be NULL: it is so at once.
+	 */
+	bool (*settled)(const struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
 	/* Best effort: tells the peer that a communicator is broken. */
 	void (*notify)(struct stretto_endpoint *endpoint, const struct stretto_notice *notice);
 	/* One bounded pass; returns how much it did. */
@@ -205,6 +210,7 @@ extern const struct stretto_transport *const stretto_transports[];
 /* The transports that are chosen per peer. */
 extern const struct stretto_transport stretto_transport_self;
 extern const struct stretto_transport stretto_transport_shm;
+extern const struct stretto_transport stretto_transport_verbs; /* with STRETTO_HAVE_VERBS */
 
 /*
  * Wraps a device so that what it sends arrives as over a link of the given pace. Owns `inner` from

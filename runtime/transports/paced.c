@@ -150,6 +150,13 @@ static void paced_cancel(struct stretto_endpoint *endpoint, uint64_t comm, uint3
 	inner->transport->cancel(inner, comm, sequence);
 }
 
+static bool paced_settled(const struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence)
+{
+	const struct stretto_endpoint *inner = inner_of(endpoint);
+
+	return !inner->transport->settled || inner->transport->settled(inner, comm, sequence);
+}
+
 static void paced_notify(struct stretto_endpoint *endpoint, const struct stretto_notice *notice)
 {
 	struct stretto_endpoint *inner = inner_of(endpoint);
@@ -282,6 +289,7 @@ static const struct stretto_transport paced = {
 	.post_send = paced_post_send,
 	.post_recv = paced_post_recv,
 	.cancel = paced_cancel,
+	.settled = paced_settled,
 	.notify = paced_notify,
 	.poll = paced_poll,
 	.events = paced_events,

@@ -166,13 +166,14 @@ static size_t advance(struct stretto_work *work)
 	return count;
 }
 
-static void fail(struct stretto_work *work, stretto_status status)
+static bool fail(struct stretto_work *work, stretto_status status)
 {
 	struct p2p *p2p = stretto_container_of(work, struct p2p, work);
 
-	if (p2p->endpoint)
-		p2p->endpoint->transport->cancel(p2p->endpoint, work->comm->id, work->sequence);
+	if (p2p->endpoint && !stretto_work_cancel(work, p2p->endpoint))
+		return false;
 	stretto_work_finish(work, status);
+	return true;
 }
 
 static const char *describe(const struct stretto_signature *signature, char *buf, size_t size)
