@@ -43,7 +43,7 @@ const struct stretto_setting stretto_settings[] = {
 	{"STRETTO_SHM_CMA", "yes", "let shm read a peer's unregistered memory (process_vm_readv)", BOOL, FIELD(shm_cma), 0, 1},
 	{"STRETTO_VERBS_DEVICES", "", "RDMA devices to use, or after '^' not to use, e.g. mlx5_0,mlx5_1; empty for all", TEXT, FIELD(verbs_devices), 0, 0},
 	{"STRETTO_VERBS_CONNECT", "cm", "how RDMA connections are made: cm (librdmacm) or oob (without IP addresses)", CONNECT, FIELD(verbs_oob), 0, 1},
-	{"STRETTO_VERBS_EAGER", "8K", "largest payload that verbs sends without announcement", BYTES, FIELD(verbs_eager_bytes), 0, 65536},
+	{"STRETTO_VERBS_EAGER", "8K", "largest payload that verbs sends without announcement", BYTES, FIELD(verbs_eager_bytes), 64, 65536},
 	{"STRETTO_VERBS_RETRY_SECONDS", "4", "how long an RDMA device repeats what the peer does not acknowledge", SECONDS, FIELD(verbs_retry_seconds), 0.01, 600},
 	{"STRETTO_VERBS_CONNECT_SECONDS", "20", "how long a step of making an RDMA connection may take", SECONDS, FIELD(verbs_connect_seconds), 0.1, 3600},
 	{"STRETTO_ALGORITHM", "", "forced algorithms, e.g. allreduce=ring,broadcast=chain", TEXT, FIELD(algorithm), 0, 0},

@@ -298,6 +298,8 @@ stretto_status verbs_connect(struct stretto_device *device, int peer, const void
 void verbs_disconnect(struct stretto_endpoint *endpoint);
 /* Makes the queue pair, in state INIT, and the endpoint's memory. false: it has failed. */
 bool verbs_make_queue(struct verbs_endpoint *endpoint);
+/* Destroys it, and the endpoint's memory. */
+void verbs_unmake_queue(struct verbs_endpoint *endpoint);
 /* Moves the queue pair on, with what the connection adds to our own attributes. */
 bool verbs_move_queue(struct verbs_endpoint *endpoint, struct ibv_qp_attr *attributes, int mask);
 /* Our hello for a peer. */
@@ -386,6 +388,8 @@ void verbs_free_transfer(struct verbs_endpoint *endpoint, struct verbs_transfer 
 /* verbs_cancel.c */
 void verbs_cancel(struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
 bool verbs_settled(const struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
+/* Takes a large receive back; if it was announced the peer is told so. */
+void verbs_give_up_receive(struct verbs_endpoint *endpoint, struct stretto_recv *recv);
 /* The peer cancels a receive: nothing more is written to it, and the peer is told so. */
 void verbs_take_revoke(struct verbs_endpoint *endpoint, uint32_t number);
 /* The peer writes no more to a cancelled receive. */

@@ -21,12 +21,14 @@
 /* How long the peer may take to confirm, and a queue pair in the error state to flush. */
 #define CONFIRM_SECONDS 1.0
 
-static void revoke(struct verbs_endpoint *endpoint, struct stretto_recv *recv)
+void verbs_give_up_receive(struct verbs_endpoint *endpoint, struct stretto_recv *recv)
 {
 	struct verbs_receive *receive = verbs_receive_of(endpoint, (uint32_t)recv->scratch[0]);
 	struct verbs_header header = {.kind = VERBS_REVOKE, .number = (uint32_t)recv->scratch[0]};
 
 	stretto_list_remove(&recv->link);
+	if (!receive || receive->recv != recv)
+		return; /* it was not announced */
 	receive->recv = NULL;
 	receive->revoked = stretto_now();
 	verbs_device_at(endpoint)->revoked++;
@@ -75,6 +77,17 @@ static void drop_arrivals(struct verbs_endpoint *endpoint, bool all, uint64_t co
 	}
 }
 
+static void drop_receives(struct verbs_endpoint *endpoint, struct stretto_list *list, uint64_t comm,
+			  uint32_t sequence)
+{
+	STRETTO_LIST_FOR_SAFE (it, list) {
+		struct stretto_recv *recv = stretto_container_of(it, struct stretto_recv, link);
+
+		if (stretto_key_is_of(&recv->key, comm, sequence))
+			verbs_give_up_receive(endpoint, recv);
+	}
+}
+
 void verbs_cancel(struct stretto_endpoint *base, uint64_t comm, uint32_t sequence)
 {
 	struct verbs_endpoint *endpoint = verbs_endpoint_of(base);
@@ -93,18 +106,8 @@ void verbs_cancel(struct stretto_endpoint *base, uint64_t comm, uint32_t sequenc
 			transfer->dropped = true;
 		}
 	}
-	STRETTO_LIST_FOR_SAFE (it, &endpoint->unannounced) {
-		struct stretto_recv *recv = stretto_container_of(it, struct stretto_recv, link);
-
-		if (stretto_key_is_of(&recv->key, comm, sequence))
-			stretto_list_remove(it);
-	}
-	STRETTO_LIST_FOR_SAFE (it, &endpoint->announced) {
-		struct stretto_recv *recv = stretto_container_of(it, struct stretto_recv, link);
-
-		if (stretto_key_is_of(&recv->key, comm, sequence))
-			revoke(endpoint, recv);
-	}
+	drop_receives(endpoint, &endpoint->unannounced, comm, sequence);
+	drop_receives(endpoint, &endpoint->announced, comm, sequence);
 }
 
 bool verbs_settled(const struct stretto_endpoint *base, uint64_t comm, uint32_t sequence)

@@ -21,12 +21,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/transports/verbs.h"
 
 enum { BACKLOG = 256, EVENTS = 16 };
+/* Statuses of a rejection, as the InfiniBand specification numbers them. */
+enum { NO_LISTENER = 8, STALE_CONNECTION = 10 };
 /* After so long without a call a knock is made again: the lower rank may have died meanwhile. */
 #define KNOCK_SECONDS 2.0
 
@@ -167,6 +170,19 @@ static void start(struct verbs_endpoint *endpoint)
 		verbs_fail(endpoint, "rdma_resolve_addr: %s", strerror(errno));
 }
 
+/*
+ * The other side takes a call with the queue pair's number of an earlier one for that one's leftover.
+ * So knocks have random ones, of the upper numbers, which devices give last.
+ */
+static uint32_t knock_number(const struct verbs_endpoint *endpoint)
+{
+	uint32_t number = (uint32_t)endpoint->base.peer;
+
+	if (getrandom(&number, sizeof number, 0) < 0)
+		number ^= (uint32_t)stretto_now();
+	return 0xc00000 | (number & 0x3fffff);
+}
+
 static struct rdma_conn_param parameters(const struct verbs_endpoint *endpoint, const void *data,
 					 size_t bytes)
 {
@@ -178,7 +194,7 @@ static struct rdma_conn_param parameters(const struct verbs_endpoint *endpoint, 
 		.retry_count = 6,
 		.rnr_retry_count = 6,
 		.srq = 1,
-		.qp_num = endpoint->qp ? endpoint->qp->qp_num : 0,
+		.qp_num = endpoint->qp ? endpoint->qp->qp_num : knock_number(endpoint),
 	};
 }
 
@@ -333,15 +349,19 @@ static void hear_refusal(struct verbs_endpoint *endpoint, const struct heard *he
 				  : 0;
 
 	end_id(line_of(endpoint));
-	if (reason == VERBS_KNOCK_HEARD && !is_caller(endpoint)) {
+	if (heard->status == STALE_CONNECTION) {
+		verbs_unmake_queue(endpoint); /* another try with another number */
+		endpoint->step = VERBS_IDLE;
+		endpoint->knocked = false;
+	} else if (reason == VERBS_KNOCK_HEARD && !is_caller(endpoint)) {
 		endpoint->knocked = true;
 		endpoint->step = VERBS_IDLE;
 		endpoint->step_deadline = stretto_after(stretto_now(), KNOCK_SECONDS);
 	} else if (reason > VERBS_KNOCK_HEARD && reason <= VERBS_NO_RESOURCES) {
 		verbs_fail(endpoint, "connection refused: %s", reasons[reason]);
 	} else {
-		verbs_fail(endpoint, "connection refused (status %d): nobody listens there",
-			   heard->status);
+		verbs_fail(endpoint, "connection refused (status %d%s)", heard->status,
+			   heard->status == NO_LISTENER ? ", nobody listens there" : "");
 	}
 }
 

@@ -252,10 +252,7 @@ static void deliver(struct verbs_endpoint *endpoint, struct stretto_recv *recv,
 	recv->received = recv->bytes;
 	if (recv->bytes) {
 		verbs_device_at(endpoint)->counters.copied_in += recv->bytes;
-		if (recv->sink)
-			recv->sink(recv, 0, header + 1, recv->bytes);
-		else
-			memcpy(recv->data, header + 1, recv->bytes);
+		memcpy(recv->data, header + 1, recv->bytes);
 	}
 	recv->done(recv, STRETTO_OK);
 }
@@ -283,6 +280,25 @@ static stretto_status post_small(struct verbs_endpoint *endpoint, struct stretto
 	return STRETTO_OK;
 }
 
+/* Whether a payload that is here already meets a receive that is too large for it. */
+static bool meets_small(struct verbs_endpoint *endpoint, struct stretto_recv *recv)
+{
+	STRETTO_LIST_FOR (it, &endpoint->match.unexpected) {
+		struct stretto_arrival *arrival =
+			stretto_container_of(it, struct stretto_arrival, link);
+
+		if (!stretto_key_equal(&arrival->key, &recv->key))
+			continue;
+		check(endpoint, &arrival->key, &arrival->signature);
+		verbs_free_slot(verbs_device_at(endpoint), slot_of(arrival));
+		stretto_list_remove(it);
+		stretto_match_recycle(&endpoint->match, arrival);
+		recv->done(recv, STRETTO_MISMATCH);
+		return true;
+	}
+	return false;
+}
+
 stretto_status verbs_post_recv(struct stretto_endpoint *base, struct stretto_recv *recv)
 {
 	struct verbs_endpoint *endpoint = verbs_endpoint_of(base);
@@ -291,8 +307,11 @@ stretto_status verbs_post_recv(struct stretto_endpoint *base, struct stretto_rec
 	if (endpoint->state == VERBS_FAILED && !small)
 		return STRETTO_PEER_FAILED;
 	recv->received = 0;
+	recv->scratch[0] = 0; /* its number, once it is announced */
 	if (small)
 		return post_small(endpoint, recv);
+	if (meets_small(endpoint, recv))
+		return STRETTO_OK;
 	stretto_list_append(&endpoint->unannounced, &recv->link);
 	if (endpoint->state == VERBS_READY &&
 	    endpoint->unannounced.next == &recv->link) /* in order: others wait for room */
@@ -314,6 +333,23 @@ void verbs_notify(struct stretto_endpoint *base, const struct stretto_notice *no
 	verbs_control(verbs_endpoint_of(base), &header, &body);
 }
 
+/* The large receive with a key, NULL for none. */
+static struct stretto_recv *posted_large(const struct verbs_endpoint *endpoint,
+					 const struct stretto_key *key)
+{
+	const struct stretto_list *lists[] = {&endpoint->unannounced, &endpoint->announced};
+
+	for (size_t i = 0; i < 2; i++)
+		STRETTO_LIST_FOR (it, lists[i]) {
+			struct stretto_recv *recv =
+				stretto_container_of(it, struct stretto_recv, link);
+
+			if (stretto_key_equal(&recv->key, key))
+				return recv;
+		}
+	return NULL;
+}
+
 /* A payload: to its receive, or kept. true: the slot is kept. */
 static bool take_eager(struct verbs_endpoint *endpoint, struct verbs_slot *slot, size_t bytes)
 {
@@ -332,6 +368,12 @@ static bool take_eager(struct verbs_endpoint *endpoint, struct verbs_slot *slot,
 	}
 	if (!check(endpoint, &header->key, &header->signature))
 		return false;
+	recv = posted_large(endpoint, &header->key);
+	if (recv) {
+		verbs_give_up_receive(endpoint, recv);
+		recv->done(recv, STRETTO_MISMATCH);
+		return false;
+	}
 	arrival = stretto_match_keep(&endpoint->match, &header->key, &header->signature);
 	if (!arrival) {
 		verbs_fail(endpoint, "no memory for its messages");
@@ -401,18 +443,6 @@ void verbs_take_immediate(struct verbs_endpoint *endpoint, uint32_t number)
 	if (!receive->recv)
 		verbs_device_at(endpoint)->revoked--;
 	end_receive(receive, STRETTO_OK);
-}
-
-static bool posted_large(const struct verbs_endpoint *endpoint, const struct stretto_key *key)
-{
-	const struct stretto_list *lists[] = {&endpoint->unannounced, &endpoint->announced};
-
-	for (size_t i = 0; i < 2; i++)
-		STRETTO_LIST_FOR (it, lists[i])
-			if (stretto_key_equal(
-				    &stretto_container_of(it, struct stretto_recv, link)->key, key))
-				return true;
-	return false;
 }
 
 /* The peer's send waits for a receive: is there one that will never meet it? */

@@ -103,6 +103,25 @@ static void forget_number(struct verbs_endpoint *endpoint)
 	*it = endpoint->next_by_number;
 }
 
+void verbs_unmake_queue(struct verbs_endpoint *endpoint)
+{
+	struct verbs_device *device = verbs_device_at(endpoint);
+
+	if (!endpoint->qp)
+		return;
+	verbs_poll_completions(device); /* what is left of it finds its slots */
+	forget_number(endpoint);
+	ibv_destroy_qp(endpoint->qp);
+	endpoint->qp = NULL;
+	device->cq_wanted -= VERBS_SEND_DEPTH;
+	device->slots_wanted -= VERBS_PER_ENDPOINT;
+	if (endpoint->staged_mr)
+		ibv_dereg_mr(endpoint->staged_mr);
+	endpoint->staged_mr = NULL;
+	free(endpoint->staged);
+	endpoint->staged = NULL;
+}
+
 static bool make_staging(struct verbs_endpoint *endpoint)
 {
 	size_t stride = (sizeof(struct verbs_header) + endpoint->eager + 63) / 64 * 64;
@@ -315,19 +334,9 @@ void verbs_disconnect(struct stretto_endpoint *base)
 		device->connecting--;
 	if (endpoint->state != VERBS_FAILED)
 		verbs_way_of(device)->part(endpoint);
-	if (endpoint->qp) {
-		verbs_poll_completions(device); /* what is left of it finds its slots */
-		forget_number(endpoint);
-		ibv_destroy_qp(endpoint->qp);
-		endpoint->qp = NULL;
-		device->cq_wanted -= VERBS_SEND_DEPTH;
-		device->slots_wanted -= VERBS_PER_ENDPOINT;
-	}
+	verbs_unmake_queue(endpoint);
 	verbs_forget(endpoint, true);
 	verbs_hold(endpoint, false);
-	if (endpoint->staged_mr)
-		ibv_dereg_mr(endpoint->staged_mr);
-	free(endpoint->staged);
 	stretto_match_fini(&endpoint->match);
 	stretto_list_remove(&endpoint->link);
 	free(endpoint);

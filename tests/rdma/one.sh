@@ -37,7 +37,7 @@ for n in 1 2 3 4 5 8; do
 	check "matrix_${n}_ranks" rank $n matrix 30011
 	check "matrix_${n}_ranks_oob" with STRETTO_VERBS_CONNECT=oob -- rank $n matrix 3001
 done
-check matrix_without_eager with STRETTO_VERBS_EAGER=0 -- rank 3 matrix 3001
+check matrix_with_little_eager with STRETTO_VERBS_EAGER=64 -- rank 3 matrix 3001
 check matrix_in_small_windows with STRETTO_WINDOW=4K STRETTO_WINDOWS=4 -- rank 4 matrix 30011
 check matrix_asleep with STRETTO_SPIN_SECONDS=0 -- rank 3 matrix 3001
 check interleavings rank 4 interleave 10

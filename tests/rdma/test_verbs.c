@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_verbs.c: the transport contract over verbs, on a real device. Both ways of connecting, with and
- * without messages that need no announcement.
+ * test_verbs.c: the transport contract over verbs, on a real device. Both ways of connecting, with more
+ * and with fewer messages that need no announcement.
  *
  * STRETTO_TEST_DEVICES="A B" names the devices of the two sides; else both choose by themselves.
  */
@@ -23,10 +23,10 @@ static char devices[SIDES][64];
 static const char *const ways[WAYS][2] = {
 	{"STRETTO_VERBS_CONNECT=cm", "STRETTO_VERBS_EAGER=8K"},
 	{"STRETTO_VERBS_CONNECT=oob", "STRETTO_VERBS_EAGER=8K"},
-	{"STRETTO_VERBS_CONNECT=cm", "STRETTO_VERBS_EAGER=0"},
+	{"STRETTO_VERBS_CONNECT=cm", "STRETTO_VERBS_EAGER=1K"},
 	{"STRETTO_VERBS_CONNECT=oob", "STRETTO_VERBS_EAGER=64K"},
 };
-static const char *const names[WAYS] = {"cm", "oob", "cm, no eager", "oob, long eager"};
+static const char *const names[WAYS] = {"cm", "oob", "cm, short eager", "oob, long eager"};
 
 int main(void)
 {
