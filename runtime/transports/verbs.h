@@ -388,6 +388,8 @@ void verbs_free_transfer(struct verbs_endpoint *endpoint, struct verbs_transfer 
 /* verbs_cancel.c */
 void verbs_cancel(struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
 bool verbs_settled(const struct stretto_endpoint *endpoint, uint64_t comm, uint32_t sequence);
+/* Whether a queue pair in the error state reads no more memory, as far as one can wait for that. */
+bool verbs_flushed(const struct verbs_endpoint *endpoint);
 /* Takes a large receive back; if it was announced the peer is told so. */
 void verbs_give_up_receive(struct verbs_endpoint *endpoint, struct stretto_recv *recv);
 /* The peer cancels a receive: nothing more is written to it, and the peer is told so. */

@@ -110,6 +110,12 @@ void verbs_cancel(struct stretto_endpoint *base, uint64_t comm, uint32_t sequenc
 	drop_receives(endpoint, &endpoint->announced, comm, sequence);
 }
 
+bool verbs_flushed(const struct verbs_endpoint *endpoint)
+{
+	return endpoint->completed == endpoint->posted ||
+	       stretto_now() > stretto_after(endpoint->ended, CONFIRM_SECONDS);
+}
+
 bool verbs_settled(const struct stretto_endpoint *base, uint64_t comm, uint32_t sequence)
 {
 	const struct verbs_endpoint *endpoint =
@@ -117,8 +123,7 @@ bool verbs_settled(const struct stretto_endpoint *base, uint64_t comm, uint32_t 
 	const struct verbs_device *device = verbs_device_at(endpoint);
 
 	if (endpoint->state == VERBS_FAILED)
-		return endpoint->completed == endpoint->posted ||
-		       stretto_now() > stretto_after(endpoint->ended, CONFIRM_SECONDS);
+		return verbs_flushed(endpoint);
 	STRETTO_LIST_FOR (it, &endpoint->writing)
 		if (stretto_key_is_of(&stretto_container_of(it, struct verbs_transfer, link)->key,
 				      comm, sequence))

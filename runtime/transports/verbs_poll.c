@@ -261,8 +261,11 @@ uint64_t verbs_arm(struct stretto_device *base)
 		const struct verbs_endpoint *endpoint =
 			stretto_container_of(it, struct verbs_endpoint, link);
 
-		ticks |= endpoint->state == VERBS_READY &&
-			 (verbs_waits(endpoint) || endpoint->state_sent != device->state_version);
+		if (endpoint->state == VERBS_READY)
+			ticks |= verbs_waits(endpoint) ||
+				 endpoint->state_sent != device->state_version;
+		else if (endpoint->state == VERBS_FAILED)
+			ticks |= !verbs_flushed(endpoint);
 	}
 	return ticks ? device->next_tick : STRETTO_NEVER;
 }
