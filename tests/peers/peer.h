@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer.h: what a library must do to be measured by bench.c; one file for each library.
+ *
+ * One program for each, so that no library is loaded into the measurement of another. One thread.
+ */
+#ifndef STRETTO_TESTS_PEERS_PEER_H
+#define STRETTO_TESTS_PEERS_PEER_H
+
+#include <stddef.h>
+
+/* Functions that return int return 0 for success. */
+struct peer {
+	const char *name;
+	int (*init)(int *argc, char ***argv, int *rank, int *size);
+	void *(*alloc)(size_t bytes); /* memory as the library likes it best; NULL: none */
+	int (*barrier)(void);
+	int (*sum)(const float *in, float *out, size_t count);
+	int (*max)(double *values, size_t count); /* in place */
+	int (*fini)(void);
+};
+
+extern const struct peer peer;
+
+#endif
