@@ -10,7 +10,8 @@
  *   verbs_cm.c      connections by librdmacm
  *   verbs_oob.c     connections by datagrams to the queue pair that the bootstrap told of
  *   verbs_queue.c   posting work requests: room, credits, signals, staging
- *   verbs_data.c    sends and receives
+ *   verbs_data.c    sends and receives; messages
+ *   verbs_large.c   payloads that are written into announced receives
  *   verbs_cancel.c  giving operations up: nothing may be written to their memory afterwards
  *   verbs_poll.c    completions, asynchronous events, timers
  *
@@ -29,6 +30,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <string.h>
 
 #include "runtime/match.h"
 #include "runtime/transport.h"
@@ -363,14 +365,8 @@ stretto_status verbs_post_recv(struct stretto_endpoint *endpoint, struct stretto
 void verbs_notify(struct stretto_endpoint *endpoint, const struct stretto_notice *notice);
 /* Takes in a message. true: the slot is kept until its receive is posted. */
 bool verbs_take_message(struct verbs_endpoint *endpoint, struct verbs_slot *slot, size_t bytes);
-/* Takes in the immediate of a write. */
-void verbs_take_immediate(struct verbs_endpoint *endpoint, uint32_t number);
 /* Goes on with what waited for room; returns how much. */
 size_t verbs_push(struct verbs_endpoint *endpoint);
-/* Ends the transfers whose writes are over. */
-void verbs_finish_writes(struct verbs_endpoint *endpoint);
-/* Asks the peer about the oldest send that waits for its announcement. */
-void verbs_ask(struct verbs_endpoint *endpoint);
 /* Tells the peer what this rank entered last, if there is room. */
 void verbs_send_state(struct verbs_endpoint *endpoint);
 /* Whether a receive or send waits for the peer. */
@@ -378,6 +374,36 @@ bool verbs_waits(const struct verbs_endpoint *endpoint);
 /* Sends a control message now, or as soon as there is room. */
 void verbs_control(struct verbs_endpoint *endpoint, const struct verbs_header *header,
 		   const struct verbs_notice_body *body);
+/* The header of a message; key and signature may be NULL. */
+struct verbs_header verbs_header_of(enum verbs_kind kind, const struct stretto_key *key,
+				    const struct stretto_signature *signature, size_t bytes);
+/* Tells the channel of a message; false: it is to be dropped. */
+bool verbs_check(const struct verbs_endpoint *endpoint, const struct stretto_key *key,
+		 const struct stretto_signature *signature);
+static inline bool verbs_same(const struct stretto_signature *a, const struct stretto_signature *b)
+{
+	return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* verbs_large.c */
+stretto_status verbs_send_large(struct verbs_endpoint *endpoint, struct stretto_send *send);
+/* Announces a receive. false: there is no room now. */
+bool verbs_announce(struct verbs_endpoint *endpoint, struct stretto_recv *recv);
+/* The large receive with a key, NULL for none. */
+struct stretto_recv *verbs_posted_large(const struct verbs_endpoint *endpoint,
+					const struct stretto_key *key);
+/* A receive of the peer's: to its send, or kept. */
+void verbs_take_clear(struct verbs_endpoint *endpoint, const struct verbs_header *header);
+/* The peer's send is another than our receive. */
+void verbs_take_refuse(struct verbs_endpoint *endpoint, const struct verbs_header *header);
+/* The peer's send waits for a receive: is there one that will never meet it? */
+void verbs_take_ask(struct verbs_endpoint *endpoint, const struct verbs_header *header);
+/* Takes in the immediate of a write. */
+void verbs_take_immediate(struct verbs_endpoint *endpoint, uint32_t number);
+/* Ends the transfers whose writes are over. */
+void verbs_finish_writes(struct verbs_endpoint *endpoint);
+/* Asks the peer about the oldest send that waits for its announcement. */
+void verbs_ask(struct verbs_endpoint *endpoint);
 /* The announced receive with that number, of that endpoint; NULL if there is none. */
 struct verbs_receive *verbs_receive_of(const struct verbs_endpoint *endpoint, uint32_t number);
 /* Gives a receive's number and registration back. */

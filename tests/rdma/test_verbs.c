@@ -19,7 +19,7 @@
 
 enum { SIDES = 2, WAYS = 4 };
 
-static char devices[SIDES][64];
+static char devices[SIDES][96];
 static const char *const ways[WAYS][2] = {
 	{"STRETTO_VERBS_CONNECT=cm", "STRETTO_VERBS_EAGER=8K"},
 	{"STRETTO_VERBS_CONNECT=oob", "STRETTO_VERBS_EAGER=8K"},
@@ -44,7 +44,7 @@ int main(void)
 		for (int side = 0; side < SIDES; side++) {
 			const char **list = settings[side][way];
 
-			snprintf(devices[side], sizeof devices[side], "STRETTO_VERBS_DEVICES=%s",
+			snprintf(devices[side], sizeof devices[side], "STRETTO_VERBS_DEVICES=%.31s",
 				 device[side]);
 			list[0] = devices[side];
 			list[1] = ways[way][0];
