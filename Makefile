@@ -53,7 +53,7 @@ PUBLIC_HEADERS := runtime/stretto.h collectives/stretto_coll.h trainer/stretto_t
 TOOLS := $(patsubst tools/%.c,%,$(wildcard tools/*.c))
 UNIT := $(patsubst %.c,%,$(wildcard tests/unit/test_*.c))
 MULTI := $(patsubst %.c,%,$(wildcard tests/multi/*.c))
-RDMA := $(patsubst %.c,%,$(wildcard tests/rdma/*.c))
+RDMA := $(if $(filter yes,$(HAVE_VERBS)),$(patsubst %.c,%,$(wildcard tests/rdma/*.c)))
 TRAINER_PROGRAMS := $(filter stretto-train,$(TOOLS)) $(filter tests/unit/test_train%,$(UNIT)) \
 	$(filter tests/multi/train%,$(MULTI))
 
@@ -152,9 +152,13 @@ trainer_libs = $(if $(filter $(1),$(TRAINER_PROGRAMS:%=$(BUILD)/%)),$(TRAINER_LI
 $(PROGRAMS): $(BUILD)/%: $(BUILD)/tools/%.o $(TOOL_LIB_OBJ) $$(call trainer_objects,$$@) $(LIB_A)
 	$(CC) $(LDFLAGS_ALL) $^ $(call trainer_libs,$@) $(LDLIBS) -o $@
 
+# A test may replace the functions that a file beside it lists, a name a line: NAME becomes __wrap_NAME.
+wraps = $(addprefix -Wl$(comma)--wrap=,$(shell cat $(1:$(BUILD)/%=%.wrap) 2>/dev/null))
+comma := ,
+
 $(TESTS): $(BUILD)/%: $(BUILD)/%.o $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/lib/*.c)) $(TOOL_LIB_OBJ) \
 		$$(call trainer_objects,$$@) $(LIB_A)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) $^ $(call trainer_libs,$@) $(shell $(PKG) --libs cmocka) $(LDLIBS) -o $@
+	$(CC) $(LDFLAGS_ALL) $(call wraps,$@) $^ $(call trainer_libs,$@) $(shell $(PKG) --libs cmocka) $(LDLIBS) -o $@
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -76,8 +76,10 @@ static void hold(void *context, int change)
 	side->held += change;
 }
 
-static void open_side(struct side *side, const struct transport_over *over, int rank)
+stretto_status side_open(struct side *side, const struct transport_over *over, int rank)
 {
+	stretto_status status;
+
 	memset(side, 0, sizeof *side);
 	assert_int_equal(stretto_config_load(&side->config, over->settings[rank]), STRETTO_OK);
 	side->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -96,14 +98,13 @@ static void open_side(struct side *side, const struct transport_over *over, int 
 		.hold = hold,
 	};
 	assert_int_equal(watch(side, side->env.wake_fd), STRETTO_OK);
-	assert_int_equal(over->transport->open(&side->env, &side->device), STRETTO_OK);
-	if (side->config.pace.bytes_per_second > 0)
-		assert_int_equal(
-			stretto_paced_open(&side->config.pace, side->device, &side->device),
-			STRETTO_OK);
+	status = over->transport->open(&side->env, &side->device);
+	if (status == STRETTO_OK && side->config.pace.bytes_per_second > 0)
+		status = stretto_paced_open(&side->config.pace, side->device, &side->device);
+	return status;
 }
 
-static void connect_sides(struct side *from, struct side *to)
+stretto_status side_connect(struct side *from, struct side *to)
 {
 	unsigned char address[STRETTO_ADDRESS_MAX];
 	size_t bytes = to->device->transport->address(to->device, address);
@@ -112,9 +113,8 @@ static void connect_sides(struct side *from, struct side *to)
 	assert_true(from->device->transport->reaches(from->device, to->env.rank, address, bytes));
 	/* another length is not an address of this transport */
 	assert_false(from->device->transport->reaches(from->device, to->env.rank, address, 3));
-	assert_int_equal(from->device->transport->connect(from->device, to->env.rank, address,
-							  bytes, &from->endpoint),
-			 STRETTO_OK);
+	return from->device->transport->connect(from->device, to->env.rank, address, bytes,
+						&from->endpoint);
 }
 
 bool pair_readable(struct side *side)
@@ -159,28 +159,29 @@ void pair_open(struct pair *pair, const struct transport_over *over)
 	pair->deadline = 0;
 	pair->a = &pair->side[0];
 	pair->b = self ? pair->a : &pair->side[1];
-	open_side(pair->a, over, 0);
+	assert_int_equal(side_open(pair->a, over, 0), STRETTO_OK);
 	if (!self)
-		open_side(pair->b, over, 1);
-	connect_sides(pair->a, pair->b);
+		assert_int_equal(side_open(pair->b, over, 1), STRETTO_OK);
+	assert_int_equal(side_connect(pair->a, pair->b), STRETTO_OK);
 	if (!self)
-		connect_sides(pair->b, pair->a);
+		assert_int_equal(side_connect(pair->b, pair->a), STRETTO_OK);
 }
 
-static void close_side(struct side *side)
+void side_close(struct side *side)
 {
 	if (side->endpoint)
 		side->endpoint->transport->disconnect(side->endpoint);
-	side->device->transport->close(side->device);
+	if (side->device)
+		side->device->transport->close(side->device);
 	close(side->env.wake_fd);
 	close(side->epoll);
 }
 
 void pair_close(struct pair *pair)
 {
-	close_side(pair->a);
+	side_close(pair->a);
 	if (pair->b != pair->a)
-		close_side(pair->b);
+		side_close(pair->b);
 }
 
 void pair_drain(struct side *side)

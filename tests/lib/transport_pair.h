@@ -46,6 +46,10 @@ struct pair {
 	uint64_t deadline;   /* of the wait that goes on, or 0 */
 };
 
+/* The steps of pair_open(), for tests in which they may fail; a side that was not opened is closed too. */
+stretto_status side_open(struct side *side, const struct transport_over *over, int rank);
+stretto_status side_connect(struct side *from, struct side *to);
+void side_close(struct side *side);
 void pair_open(struct pair *pair, const struct transport_over *over);
 void pair_close(struct pair *pair);
 /* One pass over one of them. */

@@ -15,6 +15,12 @@ transport_cases() {
 }
 check transport_cases transport_cases
 
+each_call_fails() {
+	if [ -e /run/guest/wires ]; then export STRETTO_TEST_DEVICES="rxe_n0r0 rxe_n1r0"; fi
+	timeout 120 "$build/tests/rdma/test_verbs_faults" >"$dir/out" 2>&1
+}
+check each_call_fails_in_turn each_call_fails
+
 with() { # with NAME=VALUE... -- COMMAND...: a function with settings
 	(
 		while [ "$1" != -- ]; do
@@ -33,6 +39,12 @@ if [ $sanitized = yes ]; then
 	[ $failures = 0 ]
 	exit
 fi
+counts() { # counts RANKS
+	STRETTO_ALGORITHM=allreduce=ring STRETTO_WINDOW=1M ranks "$1" "$build/tests/rdma/counts" 20 &&
+		[ "$(grep -c '^rank [0-9]*: ok' "$dir/out")" = "$1" ]
+}
+check exact_counts_of_a_ring_of_4 counts 4
+check exact_counts_of_a_ring_of_2 counts 2
 for n in 1 2 3 4 5 8; do
 	check "matrix_${n}_ranks" rank $n matrix 30011
 	check "matrix_${n}_ranks_oob" with STRETTO_VERBS_CONNECT=oob -- rank $n matrix 3001
