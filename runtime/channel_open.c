@@ -117,8 +117,13 @@ static stretto_status open_devices(struct stretto_channel *channel)
 			continue;
 		}
 		status = open_device(channel, transport);
-		if (status != STRETTO_OK)
+		if (status != STRETTO_OK &&
+		    (config->transports[0] != '\0' || transport->limits.same_node))
 			return status;
+		/* It was not asked for, and a job on one node may do without. */
+		if (status != STRETTO_OK)
+			stretto_warn("transport %s is not used: it cannot be opened (see above)",
+				     transport->name);
 	}
 	if (channel->device_count > 0)
 		return STRETTO_OK;

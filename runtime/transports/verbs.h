@@ -94,7 +94,9 @@ struct verbs_slab; /* some slots and their memory */
 /* Our registration of a region. */
 struct verbs_region {
 	uint32_t id;
-	struct ibv_mr *mr;
+	char *base;
+	size_t bytes;
+	struct ibv_mr *mr; /* NULL: not needed so far */
 };
 
 /* A registration as a transfer or receive uses it. */

@@ -139,10 +139,21 @@ static stretto_status make(struct verbs_device *device)
 		status = make_queues(device);
 	if (status == STRETTO_OK)
 		status = verbs_way_of(device)->open(device);
-	if (status != STRETTO_OK)
-		return status;
-	verbs_refill(device);
-	return device->slots_posted > 0 ? STRETTO_OK : STRETTO_NO_MEMORY;
+	return status;
+}
+
+/*
+ * fork() in the application: where the kernel copies pinned pages for the child nothing is needed;
+ * elsewhere pages must be marked, which is possible only before memory is registered.
+ */
+static void prepare_for_fork(void)
+{
+	int error = ibv_is_fork_initialized() == IBV_FORK_DISABLED ? ibv_fork_init() : 0;
+
+	if (error)
+		stretto_warn("verbs: fork() is not safe in this process: ibv_fork_init: %s; set "
+			     "RDMAV_FORK_SAFE=1, or initialize before other RDMA libraries",
+			     strerror(error));
 }
 
 static stretto_status verbs_open(const struct stretto_device_env *env, struct stretto_device **out)
@@ -166,6 +177,7 @@ static stretto_status verbs_open(const struct stretto_device_env *env, struct st
 		return STRETTO_SYSTEM;
 	}
 	stretto_info("verbs: channel %d: %s", env->channel, why);
+	prepare_for_fork();
 	status = make(device);
 	if (status != STRETTO_OK) {
 		verbs_close(&device->base);
@@ -208,7 +220,8 @@ static void verbs_close(struct stretto_device *base)
 	}
 	verbs_free_slabs(device);
 	for (size_t i = 0; i < device->region_count; i++)
-		ibv_dereg_mr(device->regions[i].mr);
+		if (device->regions[i].mr)
+			ibv_dereg_mr(device->regions[i].mr);
 	if (device->pd)
 		ibv_dealloc_pd(device->pd);
 	if (device->context) {

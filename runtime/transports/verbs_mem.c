@@ -69,10 +69,16 @@ struct ibv_mr *verbs_reg_mr(struct verbs_device *device, void *base, size_t byte
 	return mr;
 }
 
+static bool register_region(struct verbs_device *device, struct verbs_region *region)
+{
+	region->mr = verbs_reg_mr(device, region->base, region->bytes,
+				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	return region->mr != NULL;
+}
+
 stretto_status verbs_add_region(struct stretto_device *base, struct stretto_region *region)
 {
 	struct verbs_device *device = verbs_device_of(base);
-	struct ibv_mr *mr;
 
 	if (device->region_count == device->region_capacity) {
 		size_t capacity = device->region_capacity ? 2 * device->region_capacity : 16;
@@ -84,11 +90,13 @@ stretto_status verbs_add_region(struct stretto_device *base, struct stretto_regi
 		device->regions = grown;
 		device->region_capacity = capacity;
 	}
-	mr = verbs_reg_mr(device, region->base, region->bytes,
-			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	if (!mr)
+	device->regions[device->region_count] = (struct verbs_region){
+		.id = region->id, .base = region->base, .bytes = region->bytes};
+	/* A job that connects to nobody by this device need not pin its memory. */
+	if (!stretto_list_empty(&device->endpoints) &&
+	    !register_region(device, &device->regions[device->region_count]))
 		return STRETTO_NO_MEMORY;
-	device->regions[device->region_count++] = (struct verbs_region){region->id, mr};
+	device->region_count++;
 	return STRETTO_OK;
 }
 
@@ -131,8 +139,10 @@ void verbs_drop_region(struct stretto_device *base, struct stretto_region *regio
 	for (size_t i = 0; i < device->region_count; i++) {
 		if (device->regions[i].id != region->id)
 			continue;
-		drain(device, device->regions[i].mr);
-		ibv_dereg_mr(device->regions[i].mr);
+		if (device->regions[i].mr) {
+			drain(device, device->regions[i].mr);
+			ibv_dereg_mr(device->regions[i].mr);
+		}
 		device->regions[i] = device->regions[--device->region_count];
 		return;
 	}
@@ -144,11 +154,12 @@ struct span {
 	int access;
 };
 
-static bool covers(const struct ibv_mr *mr, const void *data, size_t bytes)
+static bool covers(const struct verbs_region *region, const void *data, size_t bytes)
 {
-	uintptr_t base = (uintptr_t)mr->addr, first = (uintptr_t)data;
+	uintptr_t base = (uintptr_t)region->base, first = (uintptr_t)data;
 
-	return first >= base && first - base <= mr->length && bytes <= mr->length - (first - base);
+	return first >= base && first - base <= region->bytes &&
+	       bytes <= region->bytes - (first - base);
 }
 
 /* The registration of a region if it covers the memory, else a temporary one. */
@@ -158,11 +169,14 @@ static stretto_status find_or_make(struct verbs_device *device, const struct str
 	struct ibv_mr *mr;
 
 	for (size_t i = 0; region && i < device->region_count; i++) {
-		mr = device->regions[i].mr;
-		if (device->regions[i].id == region->id && covers(mr, span.data, span.bytes)) {
-			*memory = (struct verbs_memory){mr, false};
-			return STRETTO_OK;
-		}
+		struct verbs_region *ours = &device->regions[i];
+
+		if (ours->id != region->id || !covers(ours, span.data, span.bytes))
+			continue;
+		if (!ours->mr && !register_region(device, ours))
+			return STRETTO_NO_MEMORY;
+		*memory = (struct verbs_memory){ours->mr, false};
+		return STRETTO_OK;
 	}
 	mr = verbs_reg_mr(device, span.data, span.bytes, span.access);
 	if (!mr)
