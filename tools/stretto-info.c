@@ -168,14 +168,16 @@ static size_t transport_facts(struct fact *facts, const struct stretto_config *c
 	size_t n = 0;
 
 	for (size_t i = 0; stretto_transports[i]; i++) {
-		char why[200] = "";
+		char why[1024] = "";
 		bool usable = stretto_transports[i]->probe(config, why, sizeof why);
 
 		/* a usable one says so itself, and for what */
 		set_fact(&facts[n++], stretto_transports[i]->name, "%s%s",
 			 usable ? "" : "not usable: ", why);
 	}
-	set_fact(&facts[n++], "verbs", "not usable: not part of this version's build");
+#ifndef STRETTO_HAVE_VERBS
+	set_fact(&facts[n++], "verbs", "not usable: built without libibverbs or librdmacm");
+#endif
 	set_fact(&facts[n++], "ucx", "not usable: not part of this version's build");
 	return n;
 }
