@@ -39,7 +39,7 @@ static const struct tool tool = {
 /* One line of a section. */
 struct fact {
 	char name[48];
-	char value[256];
+	char value[1024];
 };
 
 static void set_fact(struct fact *fact, const char *name, const char *format, ...)

@@ -38,7 +38,6 @@ struct heard {
 	enum rdma_cm_event_type type;
 	struct rdma_cm_id *id;
 	int status;
-	uint32_t peer_number;
 	size_t bytes; /* of data */
 	union {
 		struct verbs_hello hello;
@@ -301,10 +300,13 @@ static void visit(struct verbs_device *device, const struct heard *heard)
 		return;
 	}
 	endpoint = verbs_to(device, hello->rank);
-	visitor = endpoint && endpoint->id ? NULL : calloc(1, sizeof *visitor);
+	if (endpoint && (endpoint->id || endpoint->state == VERBS_FAILED)) {
+		refuse(heard->id, endpoint->id ? VERBS_CALLED_TWICE : VERBS_GIVEN_UP);
+		return;
+	}
+	visitor = calloc(1, sizeof *visitor);
 	if (!visitor) {
-		refuse(heard->id,
-		       endpoint && endpoint->id ? VERBS_CALLED_TWICE : VERBS_NO_RESOURCES);
+		refuse(heard->id, VERBS_NO_RESOURCES);
 		return;
 	}
 	visitor->id = heard->id;
@@ -341,6 +343,7 @@ static void hear_refusal(struct verbs_endpoint *endpoint, const struct heard *he
 		[VERBS_OTHER_VERSION] = "it has another version of the library",
 		[VERBS_NO_SUCH_RANK] = "it has no such rank or channel",
 		[VERBS_CALLED_TWICE] = "it is connected to already",
+		[VERBS_GIVEN_UP] = "it has given up this connection: see its log",
 		[VERBS_NO_RESOURCES] = "it is out of resources: see its log",
 	};
 	const struct verbs_refusal *refusal = &heard->data.refusal;
@@ -463,7 +466,6 @@ static bool next(struct verbs_device *device, struct heard *heard)
 		.type = event->event,
 		.id = event->id,
 		.status = event->status,
-		.peer_number = event->param.conn.qp_num,
 		.bytes = event->param.conn.private_data ? event->param.conn.private_data_len : 0,
 	};
 	if (heard->bytes > sizeof heard->data)

@@ -61,7 +61,6 @@ void verbs_make_hello(const struct verbs_device *device, const struct verbs_addr
 		.rank = env->rank,
 		.channel = env->channel,
 		.credits = VERBS_CREDITS,
-		.eager = device->address.eager,
 	};
 	memcpy(hello->secret, to->secret, sizeof hello->secret);
 }

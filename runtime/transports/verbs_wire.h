@@ -61,7 +61,6 @@ struct verbs_hello {
 	int32_t channel;
 	uint8_t secret[16]; /* the receiver's */
 	uint32_t credits;   /* VERBS_CREDITS of the sender */
-	uint32_t eager;     /* bytes */
 };
 _Static_assert(sizeof(struct verbs_hello) <= 56, "what librdmacm carries");
 
@@ -84,6 +83,7 @@ enum verbs_reason {
 	VERBS_OTHER_VERSION,
 	VERBS_NO_SUCH_RANK, /* rank or channel */
 	VERBS_CALLED_TWICE,
+	VERBS_GIVEN_UP,
 	VERBS_NO_RESOURCES, /* the receiver's log says which */
 };
 
