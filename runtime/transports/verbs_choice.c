@@ -17,13 +17,13 @@
 
 #include "runtime/transports/verbs.h"
 
-enum { PORTS_MAX = 32, GIDS_MAX = 256 };
+enum { PORTS_MAX = 32, GIDS_MAX = 256, NEAR = 10 };
 
 /* What was found. */
 struct survey {
 	const struct stretto_config *config;
 	struct verbs_port ports[PORTS_MAX];
-	bool near[PORTS_MAX]; /* on the NUMA node that we run on */
+	int distance[PORTS_MAX]; /* see distance_to() */
 	size_t count;
 	char refused[512]; /* what was not taken, and why */
 };
@@ -77,21 +77,36 @@ static uint64_t port_speed(const struct ibv_port_attr *attributes)
 	return mbit * 1000000 * lanes;
 }
 
-static bool is_near(const char *device)
+/* The node-th number of a line of numbers in a file; `otherwise` if there is none. */
+static int number_in(const char *path, int node, int otherwise)
+{
+	FILE *file = fopen(path, "re");
+	int value = otherwise;
+
+	if (!file)
+		return otherwise;
+	for (int i = 0; i <= node; i++)
+		if (fscanf(file, "%d", &value) != 1) {
+			value = otherwise;
+			break;
+		}
+	fclose(file);
+	return value;
+}
+
+/* From the core that we run on to the device, as the firmware says it: 10 is the same NUMA node. */
+static int distance_to(const char *device)
 {
 	char path[128];
-	unsigned node = 0;
-	int of_device = -1;
-	FILE *file;
+	unsigned ours = 0;
+	int theirs;
 
 	snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/numa_node", device);
-	file = fopen(path, "re");
-	if (!file)
-		return true;
-	if (fscanf(file, "%d", &of_device) != 1 || getcpu(NULL, &node) != 0)
-		of_device = -1;
-	fclose(file);
-	return of_device < 0 || of_device == (int)node;
+	theirs = number_in(path, 0, -1);
+	if (theirs < 0 || getcpu(NULL, &ours) != 0)
+		return NEAR;
+	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/distance", ours);
+	return number_in(path, theirs, NEAR);
 }
 
 static const void *ip_of(const struct sockaddr *address)
@@ -224,7 +239,7 @@ static void take_port(struct survey *survey, struct ibv_context *context, uint8_
 		       address->sa_family == AF_INET ? sizeof(struct sockaddr_in)
 						     : sizeof(struct sockaddr_in6));
 	}
-	survey->near[survey->count] = is_near(name);
+	survey->distance[survey->count] = distance_to(name);
 	survey->ports[survey->count++] = port;
 }
 
@@ -290,8 +305,8 @@ static bool better(const struct survey *survey, size_t a, size_t b)
 
 	if (left->speed != right->speed)
 		return left->speed > right->speed;
-	if (survey->near[a] != survey->near[b])
-		return survey->near[a];
+	if (survey->distance[a] != survey->distance[b])
+		return survey->distance[a] < survey->distance[b];
 	return order != 0 ? order < 0 : left->number < right->number;
 }
 
