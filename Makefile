@@ -71,7 +71,7 @@ TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%)
 LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
 LIB_A := $(BUILD)/libstretto.a
 
-.PHONY: all programs tests deps demo test test-rdma check lint asan tsan bench bench-rdma install clean help parts
+.PHONY: all programs tests deps demo test test-rdma check lint asan tsan bench bench-rdma peers install clean help parts
 .DEFAULT_GOAL := all
 
 all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) ## build the libraries and the programs
@@ -114,6 +114,22 @@ lint: deps ## formatting, warnings of a second compiler, include direction, size
 
 bench: deps all ## measure the collectives and the overlap on this machine
 	@tools/bench.sh $(BUILD)
+
+bench-rdma: ## measure the RDMA transport beside perftest and Open MPI, in an emulated machine
+	@STRETTO_DEPS_BENCH=1 tools/deps.sh
+	@$(MAKE) --no-print-directory all tests peers
+	@tools/bench_rdma.sh $(BUILD)
+
+# One program for each library that is compared: only here is MPI needed.
+peers: $(BUILD)/tests/peers/bench_stretto $(BUILD)/tests/peers/bench_mpi
+
+$(BUILD)/tests/peers/bench_stretto: tests/peers/bench.c tests/peers/peer_stretto.c tests/peers/peer.h $(LIB_A)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(filter %.c,$^) $(LDFLAGS_ALL) $(LIB_A) $(LDLIBS) -o $@
+
+$(BUILD)/tests/peers/bench_mpi: tests/peers/bench.c tests/peers/peer_mpi.c tests/peers/peer.h
+	@mkdir -p $(@D)
+	OMPI_CC="$(CC)" mpicc $(CFLAGS_ALL) $(filter %.c,$^) $(LDFLAGS_ALL) $(LDLIBS) -o $@
 
 install: all ## install to $(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include

@@ -230,8 +230,9 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 	request->comm = comm;
 	request->args = *args;
 	request->in_place = is_in_place(comm, args);
-	status = stretto_select(&comm->world->config, &stretto_link_shm, args, comm->size,
-				&request->choice);
+	status = stretto_select(&comm->world->config,
+				comm->within_node ? &stretto_link_shm : &stretto_link_network, args,
+				comm->size, &request->choice);
 	if (status == STRETTO_OK) {
 		if (args->algorithm)
 			request->args.algorithm = request->choice.algorithm->name;

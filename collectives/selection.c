@@ -13,6 +13,13 @@ const struct stretto_link stretto_link_shm = {
 	.per_reduce = 1 / 10e9,
 };
 
+/* A port of 50 Gbit/s. */
+const struct stretto_link stretto_link_network = {
+	.latency = 3e-6,
+	.per_byte = 1 / 6e9,
+	.per_reduce = 1 / 10e9,
+};
+
 /* Appends to text of `size` bytes; what is too long is cut. */
 __attribute__((format(printf, 3, 4))) static void add_text(char *text, size_t size,
 							   const char *format, ...)

@@ -19,8 +19,9 @@ struct stretto_choice {
 	char reason[160];
 };
 
-/* The link that the model takes: ranks of one node. */
+/* The links that the model takes: between ranks of one node, and of several. */
 extern const struct stretto_link stretto_link_shm;
+extern const struct stretto_link stretto_link_network;
 
 /*
  * Chooses for args on `size` ranks over `link`. STRETTO_INVALID if args or the configuration name

@@ -13,6 +13,8 @@
 /* How often deadlines and descriptors are looked at while polling. */
 #define TIMERS_NS 1000000u
 #define EVENTS_NS 10000000u
+/* For so long polling is all that a core does; then it yields between polls. */
+#define HOT_NS 10000u
 
 void stretto_channel_kick(struct stretto_channel *channel)
 {
@@ -133,6 +135,14 @@ size_t stretto_channel_turn(struct stretto_channel *channel)
 	return count;
 }
 
+/* After a change of turnover. Most waiters drive, and none sleeps. */
+static void wake_sleepers(struct stretto_channel *channel)
+{
+	/* seq_cst: who sees no sleeper has changed turnover before the sleeper compares it */
+	if (atomic_load(&channel->sleepers) > 0)
+		stretto_futex_wake(&channel->turnover);
+}
+
 void stretto_work_finish(struct stretto_work *work, stretto_status status)
 {
 	static const uint64_t one = 1;
@@ -145,7 +155,7 @@ void stretto_work_finish(struct stretto_work *work, stretto_status status)
 	atomic_fetch_add(&channel->turnover, 1);
 	if (atomic_load(&channel->waiters) == 0)
 		return;
-	stretto_futex_wake(&channel->turnover);
+	wake_sleepers(channel);
 	/* Its waiter may sleep in epoll while we drive. seq_cst: partner is stretto_channel_doze() */
 	if (atomic_load(&channel->dozing) > 0 && write(channel->env.wake_fd, &one, sizeof one) < 0)
 		return; /* the counter is full: it is readable */
@@ -238,8 +248,7 @@ static void put_baton(struct stretto_channel *channel)
 	pthread_mutex_unlock(&channel->baton);
 	/* seq_cst: partner is the loop in stretto_channel_wait() */
 	atomic_fetch_add(&channel->turnover, 1);
-	if (atomic_load(&channel->waiters) > 0)
-		stretto_futex_wake(&channel->turnover);
+	wake_sleepers(channel);
 }
 
 void stretto_channel_leave_baton(struct stretto_channel *channel)
@@ -256,12 +265,13 @@ void stretto_channel_leave_baton(struct stretto_channel *channel)
 		return; /* the counter is full: it is readable */
 }
 
-bool stretto_channel_doze(struct stretto_channel *channel)
+bool stretto_channel_doze(struct stretto_channel *channel, bool *woken)
 {
 	struct epoll_event events[8];
 	int count = 0;
 	bool held = true;
 
+	*woken = true;
 	/* seq_cst, before the last look; partner is stretto_channel_kick() */
 	atomic_fetch_add(&channel->dozing, 1);
 	arm(channel);
@@ -271,6 +281,7 @@ bool stretto_channel_doze(struct stretto_channel *channel)
 
 		put_baton(channel);
 		count = sleep_until(channel, until, events, 8);
+		*woken = count != 0;
 		held = pthread_mutex_trylock(&channel->baton) == 0;
 	}
 	atomic_fetch_sub(&channel->dozing, 1);
@@ -290,14 +301,21 @@ struct stretto_idle {
 /* Rests for a moment; false: it has polled for the budget (ns), doze. */
 static bool rest(const struct stretto_channel *channel, struct stretto_idle *idle, uint64_t budget)
 {
+	uint64_t time = 0;
+
 	if (budget == 0)
 		return false;
 	if (idle->rounds++ == 0)
 		idle->since = stretto_now();
-	else if (stretto_now() - idle->since > budget)
+	else
+		time = stretto_now() - idle->since;
+	if (time > budget)
 		return false;
-	/* Two threads that poll on one core must not cost each other whole scheduler ticks. */
-	if (channel->crowded || idle->rounds % 64 == 0)
+	/*
+	 * Two threads that poll on one core must not cost each other whole scheduler ticks; and a
+	 * kernel that is itself the device needs the core to deliver what we wait for.
+	 */
+	if (channel->crowded || time > HOT_NS)
 		sched_yield();
 	else
 		stretto_pause();
@@ -346,6 +364,7 @@ bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
 			   const void *context)
 {
 	struct stretto_idle idle = {0, 0};
+	bool woken = true;
 
 	for (;;) {
 		make_way(channel); /* before the look: others may finish our work meanwhile */
@@ -353,8 +372,9 @@ bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
 			return true;
 		if (stretto_channel_turn(channel) > 0) {
 			idle.rounds = 0;
-		} else if (!rest(channel, &idle, budget)) {
-			if (!stretto_channel_doze(channel))
+			woken = true;
+		} else if (!rest(channel, &idle, woken ? budget : 0)) {
+			if (!stretto_channel_doze(channel, &woken))
 				return false;
 			idle.rounds = 0;
 		}
@@ -396,7 +416,10 @@ void stretto_channel_wait(struct stretto_channel *channel, const atomic_uint *do
 			if (stretto_channel_drive(channel, channel->spin_wait, not_done, done))
 				stretto_channel_leave_baton(channel);
 		} else if (atomic_load_explicit(done, memory_order_acquire) == 0) {
+			/* seq_cst, before the kernel compares; partner is wake_sleepers() */
+			atomic_fetch_add(&channel->sleepers, 1);
 			stretto_futex_wait(&channel->turnover, seen);
+			atomic_fetch_sub(&channel->sleepers, 1);
 		}
 	}
 	leave(channel);

@@ -90,6 +90,7 @@ struct stretto_channel {
 	atomic_uint waiters;           /* threads in stretto_channel_wait() */
 	atomic_uint in_flight;         /* works submitted and not finished, and holds of devices */
 	atomic_uint turnover;          /* futex: changes when work finishes or the baton is left */
+	atomic_uint sleepers;          /* threads that sleep on it */
 	atomic_uint wanted;            /* threads in stretto_channel_take_baton() */
 	atomic_uint dozing;            /* threads in, or on the way into, epoll */
 	atomic_bool stop;              /* the progress thread shall end */
@@ -127,10 +128,10 @@ void stretto_channel_wait(struct stretto_channel *channel, const atomic_uint *do
 size_t stretto_channel_turn(struct stretto_channel *channel);
 
 /*
- * Sleeps, without the baton, until something may have happened. true: the baton is held again;
- * false: another thread took it meanwhile. Baton.
+ * Sleeps, without the baton, until something may have happened (*woken), or a timer is due. true:
+ * the baton is held again; false: another thread took it meanwhile. Baton.
  */
-bool stretto_channel_doze(struct stretto_channel *channel);
+bool stretto_channel_doze(struct stretto_channel *channel, bool *woken);
 
 /* Takes the baton for a moment, to change something from outside; any thread. */
 void stretto_channel_take_baton(struct stretto_channel *channel);

@@ -157,6 +157,9 @@ stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, 
 	comm->rank = rank;
 	comm->size = size;
 	comm->next_sequence = 1;
+	comm->within_node = true;
+	for (int i = 0; i < size; i++)
+		comm->within_node &= world->local[ranks[i]];
 	pthread_mutex_lock(&world->lock);
 	stretto_list_append(&world->comms, &comm->link);
 	comm->number = world->next_number++;

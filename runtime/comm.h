@@ -32,6 +32,7 @@ struct stretto_comm {
 	uint32_t number; /* of this process, for messages */
 	int rank;
 	int size;
+	bool within_node;             /* all its ranks reach each other without a network */
 	int *ranks;                   /* world ranks, by rank in the communicator; owned */
 	uint32_t next_sequence;       /* of the next operation; the first is 1 */
 	_Atomic int status;           /* enum stretto_status; set once, after error was written */
@@ -55,7 +56,8 @@ struct stretto_world {
 	struct stretto_bootstrap *bootstrap;
 	int rank;
 	int size;
-	int local_size;     /* ranks of this node, this one included; 0 before it is known */
+	bool *local;        /* by world rank: reached without a network; owned */
+	int local_size;     /* how many are, this one included; 0 before it is known */
 	int reserved_cores; /* cores of the affinity mask that progress threads were pinned to */
 	struct stretto_memory memory;
 	struct stretto_channel **channels; /* config.channels of them; owned */

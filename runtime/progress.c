@@ -25,6 +25,8 @@
 #define SPIN_WAIT_NS     200000u
 #define SPIN_PROGRESS_NS 50000u
 #define SPIN_CROWDED_NS  20000u
+/* The same where peers are reached over a network: an interrupt takes its time too. */
+#define SPIN_NETWORK_NS 2000000u
 /* The time slice asked of the scheduler: a short one lets the thread run at once when it wakes. */
 #define SLICE_NS 100000u
 
@@ -155,6 +157,13 @@ static int sibling_core(const cpu_set_t *mask)
 	return found;
 }
 
+/* Ranks of this machine, whatever transport reaches them. */
+static int ranks_here(const struct stretto_world *world)
+{
+	return world->config.local_size > world->local_size ? world->config.local_size
+							    : world->local_size;
+}
+
 /* The core that `auto` gives to progress threads; -1 and the reason where none is set apart. */
 static int choose_core(const struct stretto_world *world, const cpu_set_t *mask, const char **why)
 {
@@ -166,7 +175,7 @@ static int choose_core(const struct stretto_world *world, const cpu_set_t *mask,
 		*why = "the affinity mask has one core, which it shares with compute";
 		return -1;
 	}
-	if (world->local_size > 1 && cores >= sysconf(_SC_NPROCESSORS_ONLN)) {
+	if (ranks_here(world) > 1 && cores >= sysconf(_SC_NPROCESSORS_ONLN)) {
 		*why = "several ranks of the node share the whole machine; bind them to get cores "
 		       "set apart";
 		return -1;
@@ -225,11 +234,13 @@ static void choose_polling(const struct stretto_world *world, struct stretto_cha
 	int cores = stretto_cores();
 	/* Bound ranks have their mask for themselves, others share the machine. */
 	bool bound = cores < online;
-	int threads = bound ? 1 : world->local_size;
+	int threads = bound ? 1 : ranks_here(world);
 	double wish = world->config.spin_seconds;
 
 	channel->crowded = threads > cores;
 	channel->spin_wait = channel->crowded ? SPIN_CROWDED_NS : SPIN_WAIT_NS;
+	if (world->local_size < world->size)
+		channel->spin_wait = SPIN_NETWORK_NS;
 	channel->spin_progress = 2 * threads <= cores ? SPIN_PROGRESS_NS : 0;
 	if (wish >= 0) {
 		channel->spin_wait = (uint64_t)(wish * 1e9);

@@ -122,12 +122,14 @@ struct stretto_peer_address stretto_world_address(const struct stretto_world *wo
 	return none;
 }
 
-/* Ranks whose first channel is reached by a transport that reaches only this node. */
-static int count_local(const struct stretto_world *world)
+/* Finds the ranks whose first channel is reached by a transport that reaches only this node. */
+static stretto_status find_local(struct stretto_world *world)
 {
 	const struct stretto_channel *channel = world->channels[0];
-	int count = 0;
 
+	world->local = calloc((size_t)world->size, sizeof *world->local);
+	if (!world->local)
+		return STRETTO_NO_MEMORY;
 	for (int peer = 0; peer < world->size; peer++) {
 		bool local = peer == world->rank;
 
@@ -140,9 +142,10 @@ static int count_local(const struct stretto_world *world)
 				device->transport->reaches(device, peer, address.blob,
 							   address.bytes);
 		}
-		count += local;
+		world->local[peer] = local;
+		world->local_size += local;
 	}
-	return count;
+	return STRETTO_OK;
 }
 
 static stretto_status exchange_addresses(struct stretto_world *world)
@@ -195,6 +198,7 @@ static void free_world(struct stretto_world *world)
 	stretto_memory_fini(&world->memory);
 	pthread_mutex_destroy(&world->lock);
 	free(world->addresses);
+	free(world->local);
 	free(world);
 }
 
@@ -216,10 +220,10 @@ static stretto_status open_world(struct stretto_world *world,
 		status = stretto_channel_open(world, (int)c, &world->channels[c]);
 	if (status == STRETTO_OK)
 		status = exchange_addresses(world);
-	if (status == STRETTO_OK) {
-		world->local_size = count_local(world);
+	if (status == STRETTO_OK)
+		status = find_local(world);
+	if (status == STRETTO_OK)
 		status = stretto_progress_start(world);
-	}
 	return status;
 }
 
