@@ -15,6 +15,7 @@ struct stretto_link {
 	double latency;    /* seconds from post to completion of an empty message */
 	double per_byte;   /* seconds per byte on the wire, one direction */
 	double per_reduce; /* seconds per byte reduced by a core */
+	size_t message;    /* bytes from which on what a message costs in itself hardly counts */
 };
 
 struct stretto_algorithm {

@@ -11,6 +11,7 @@ const struct stretto_link stretto_link_shm = {
 	.latency = 1e-6,
 	.per_byte = 1 / 8e9,
 	.per_reduce = 1 / 10e9,
+	.message = 32 << 10,
 };
 
 /* A port of 50 Gbit/s. */
@@ -18,6 +19,7 @@ const struct stretto_link stretto_link_network = {
 	.latency = 3e-6,
 	.per_byte = 1 / 6e9,
 	.per_reduce = 1 / 10e9,
+	.message = 128 << 10,
 };
 
 /* Appends to text of `size` bytes; what is too long is cut. */

@@ -15,6 +15,8 @@
 #define EVENTS_NS 10000000u
 /* For so long polling is all that a core does; then it yields between polls. */
 #define HOT_NS 10000u
+/* Polling after an event of no operation: a peer's word on its state, a probe. */
+#define SHORT_NS 20000u
 
 void stretto_channel_kick(struct stretto_channel *channel)
 {
@@ -123,12 +125,14 @@ static void look_at_timers(struct stretto_channel *channel)
 
 size_t stretto_channel_turn(struct stretto_channel *channel)
 {
-	size_t count = take_submissions(channel);
+	size_t count = take_submissions(channel), advanced;
 
 	look_at_timers(channel); /* first: advance() must see endpoints that it made ready */
 	for (int i = 0; i < channel->device_count; i++)
 		count += channel->devices[i]->transport->poll(channel->devices[i]);
-	count += advance(channel);
+	advanced = advance(channel);
+	channel->advanced += advanced;
+	count += advanced;
 	/* relaxed: set before the kick that made us look; partner is stretto_comm_break() */
 	if (atomic_load_explicit(&channel->broken, memory_order_relaxed))
 		count += stretto_channel_faults(channel);
@@ -364,7 +368,9 @@ bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
 			   const void *context)
 {
 	struct stretto_idle idle = {0, 0};
-	bool woken = true;
+	uint64_t dozed = channel->advanced - 1; /* what had been advanced at the last doze */
+	uint64_t after_event = budget < SHORT_NS ? budget : SHORT_NS;
+	bool woken = false;
 
 	for (;;) {
 		make_way(channel); /* before the look: others may finish our work meanwhile */
@@ -372,8 +378,11 @@ bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
 			return true;
 		if (stretto_channel_turn(channel) > 0) {
 			idle.rounds = 0;
-			woken = true;
-		} else if (!rest(channel, &idle, woken ? budget : 0)) {
+		} else if (!rest(channel, &idle,
+				 channel->advanced != dozed ? budget
+				 : woken                    ? after_event
+							    : 0)) {
+			dozed = channel->advanced;
 			if (!stretto_channel_doze(channel, &woken))
 				return false;
 			idle.rounds = 0;

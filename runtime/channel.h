@@ -80,6 +80,7 @@ struct stretto_channel {
 	struct stretto_list active;                /* struct stretto_work */
 	struct stretto_early early[STRETTO_EARLY]; /* the last ones, a ring */
 	unsigned early_next;                       /* */
+	uint64_t advanced;                         /* counts what work did */
 	uint64_t next_timers;                      /* when deadlines are looked at again */
 	uint64_t next_events;                      /* when descriptors are looked at again */
 	int epoll;                                 /* everything that is watched, and env.wake_fd */

@@ -65,8 +65,7 @@ static double cost(const struct stretto_link *link, int size, size_t bytes, size
 
 static size_t window(const struct stretto_link *link, int size, size_t bytes)
 {
-	(void)link;
-	return stretto_ring_window(size, bytes);
+	return stretto_ring_window(size, bytes, link->message);
 }
 
 const struct stretto_algorithm stretto_reduce_scatter_ring = {

@@ -103,7 +103,7 @@ allreduce() {
 			counters="$counters /sys/class/infiniband/rxe_n${i}r0/ports/1/hw_counters/sent_pkts"
 		done
 		for who in mpi stretto; do
-			$who $ranks "$build/tests/peers/bench_$who" $sizes 150 $counters || fail "bench_$who on $ranks ranks"
+			$who $ranks "$build/tests/peers/bench_$who" $sizes 100 $counters || fail "bench_$who on $ranks ranks"
 			awk -v what="allreduce-$ranks $who" 'NF == 5 && $1 ~ /^[0-9]+$/ { print what, $1, $2, $5 }' "$dir/out"
 		done
 	done

@@ -265,7 +265,7 @@ static void costs_are_as_promised(void **state)
 
 static void windows_and_costs_are_sane(void **state)
 {
-	const struct stretto_link link = {1e-6, 1 / 8e9, 1 / 10e9};
+	const struct stretto_link link = {1e-6, 1 / 8e9, 1 / 10e9, 32 << 10};
 	(void)state;
 	for (size_t i = 0; stretto_algorithms[i]; i++)
 		for (int size = 2; size <= 1024; size *= 2) {
