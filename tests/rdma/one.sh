@@ -64,7 +64,7 @@ check a_late_rank_costs_no_processor a_late_rank_costs_no_processor
 packets() { cat "/sys/class/infiniband/rxe_n0r$1/ports/1/hw_counters/sent_pkts"; }
 two_rails() {
 	before0=$(packets 0) before1=$(packets 1)
-	with STRETTO_TEST_RAILS=2 STRETTO_CHANNELS=2 -- rank 4 matrix 100003 || return 1
+	with STRETTO_TEST_RAILS=2 STRETTO_CHANNELS=2 -- rank 4 matrix 300007 || return 1
 	sent0=$(($(packets 0) - before0)) sent1=$(($(packets 1) - before1))
 	echo "packets sent: $sent0 on rail 0, $sent1 on rail 1" >>"$dir/out"
 	[ $sent1 -gt 1000 ] && [ $sent0 -lt $((2 * sent1)) ] && [ $sent1 -lt $((2 * sent0)) ]
