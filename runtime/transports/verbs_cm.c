@@ -421,7 +421,9 @@ static void hear(struct verbs_endpoint *endpoint, const struct heard *heard)
 			verbs_fail(endpoint, "%s", rdma_event_str(heard->type));
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		verbs_poll_completions(verbs_device_at(endpoint)); /* what it sent before counts */
+		/* what it sent before counts, and why it left may be in what we sent */
+		while (verbs_poll_completions(verbs_device_at(endpoint)) > 0)
+			;
 		verbs_fail(endpoint, "it disconnected");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:

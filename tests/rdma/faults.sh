@@ -17,6 +17,7 @@ job() { # job SECONDS BYTES [COMMAND...]: three ranks; the command is run once a
 	"$here/wires" reset
 }
 
+patient
 with_loss() { # with_loss PERCENT
 	for node in 0 1 2; do "$here/wires" netem $node 0 loss "$1"; done
 	job 4 65536
@@ -32,6 +33,7 @@ reordered() {
 }
 check right_data_when_packets_are_reordered reordered
 
+by_default
 kill_rank_2() { kill -9 "$(sed -n 's/^rank 2: started //p' "$dir/out")"; }
 killed() { # killed BYTES
 	job 60 "$1" kill_rank_2

@@ -55,6 +55,7 @@ reset() {
 	chmod 666 /dev/infiniband/*
 }
 
+patient
 collectives() {
 	job "matrix 12007"
 	judge all_ok 2
@@ -69,6 +70,7 @@ with_loss() { # with_loss PERCENT
 check two_machines_1_percent_loss with_loss 1%
 check two_machines_5_percent_loss with_loss 5%
 
+by_default
 on_1() { [ "$node" = 0 ] || "$@"; }
 
 kill_ours() { kill -9 "$(sed -n 's/^rank 1: started //p' "$dir/out")"; }
