@@ -29,6 +29,7 @@ have = $(shell $(PKG) --exists $(1) && echo yes || echo no)
 HAVE_HWLOC := $(call have,hwloc)
 HAVE_OPENBLAS := $(call have,openblas)
 HAVE_ZLIB := $(call have,zlib)
+HAVE_PMIX := $(call have,pmix)
 HAVE_VERBS := $(if $(filter yesyes,$(call have,libibverbs)$(call have,librdmacm)),yes,no)
 
 ifeq ($(HAVE_HWLOC),yes)
@@ -41,10 +42,16 @@ CFLAGS_ALL += -DSTRETTO_HAVE_VERBS $(shell $(PKG) --cflags libibverbs librdmacm)
 LDLIBS += $(shell $(PKG) --libs librdmacm libibverbs)
 endif
 
+ifeq ($(HAVE_PMIX),yes)
+CFLAGS_ALL += -DSTRETTO_HAVE_PMIX $(shell $(PKG) --cflags pmix)
+LDLIBS += $(shell $(PKG) --libs pmix)
+endif
+
 # The averaging needs neither BLAS nor data sets, and is part of the library.
 AVERAGING := trainer/average.c trainer/route.c trainer/optimizer.c trainer/words.c
 LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c collectives/*.c collectives/*/*.c) $(AVERAGING)
 LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_VERBS)),runtime/transports/verbs%),$(LIB_SRC))
+LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_PMIX)),runtime/bootstrap/pmix.c),$(LIB_SRC))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 TRAINER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(AVERAGING),$(wildcard trainer/*.c trainer/*/*.c)))
 TOOL_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/lib/*.c))
@@ -54,6 +61,7 @@ TOOLS := $(patsubst tools/%.c,%,$(wildcard tools/*.c))
 UNIT := $(patsubst %.c,%,$(wildcard tests/unit/test_*.c))
 MULTI := $(patsubst %.c,%,$(wildcard tests/multi/*.c))
 RDMA := $(if $(filter yes,$(HAVE_VERBS)),$(patsubst %.c,%,$(wildcard tests/rdma/*.c)))
+CLUSTER := $(patsubst %.c,%,$(wildcard tests/cluster/*.c))
 TRAINER_PROGRAMS := $(filter stretto-train,$(TOOLS)) $(filter tests/unit/test_train%,$(UNIT)) \
 	$(filter tests/multi/train%,$(MULTI))
 
@@ -67,11 +75,11 @@ MULTI := $(filter-out tests/multi/train%,$(MULTI))
 TRAINER_OBJ :=
 endif
 PROGRAMS := $(TOOLS:%=$(BUILD)/%)
-TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%)
+TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%) $(CLUSTER:%=$(BUILD)/%)
 LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
 LIB_A := $(BUILD)/libstretto.a
 
-.PHONY: all programs tests deps demo test test-rdma check lint asan tsan bench bench-rdma peers install clean help parts
+.PHONY: all programs tests deps demo test test-rdma test-cluster check lint asan tsan bench bench-rdma peers install clean help parts
 .DEFAULT_GOAL := all
 
 all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) ## build the libraries and the programs
@@ -82,6 +90,7 @@ help: ## list the targets
 parts: ## say which optional parts this build has
 	@$(if $(filter no,$(HAVE_HWLOC)),echo "parts: hwloc not found: built without it (core choice by the affinity mask alone)";) \
 	$(if $(filter no,$(HAVE_VERBS)),echo "parts: libibverbs or librdmacm not found: built without RDMA";) \
+	$(if $(filter no,$(HAVE_PMIX)),echo "parts: pmix not found: built without it (srun --mpi=pmi2 and stretto-run start jobs)";) \
 	$(if $(filter yesyes,$(HAVE_OPENBLAS)$(HAVE_ZLIB)),,echo "parts: openblas or zlib not found: the trainer is left out";) true
 
 deps: ## install what the build, the demo and the tests need
@@ -102,6 +111,10 @@ tests: $(TESTS)
 test-rdma: deps ## run the RDMA tests, in an emulated machine where there is no RDMA device
 	@$(MAKE) --no-print-directory all tests
 	@tests/run $(BUILD) multi/rdma
+
+test-cluster: deps ## run jobs under Slurm and mpirun on virtual nodes (needs root)
+	@$(MAKE) --no-print-directory all tests
+	@tests/run $(BUILD) multi/cluster
 
 asan: deps ## run the tests with AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory check SAN=asan BUILD=build/asan

@@ -30,6 +30,14 @@ need qemu-system-x86 have qemu-system-x86_64
 # shellcheck disable=SC2016 # that shell expands it
 need busybox-static sh -c 'busybox true && ! ldd "$(command -v busybox)"'
 need iproute2 sh -c 'command -v rdma || test -x /sbin/rdma || test -x /usr/sbin/rdma'
+# launchers, and the nodes with a Slurm of their own that their tests run on
+need libpmix-dev lib pmix
+need libpmi2-0 sh -c 'ls /usr/lib/*/libpmi2.so.0'
+need slurmctld sh -c 'command -v slurmctld || test -x /usr/sbin/slurmctld'
+need slurmd sh -c 'command -v slurmd || test -x /usr/sbin/slurmd'
+need slurm-client have srun
+need munge sh -c 'command -v munged || test -x /usr/sbin/munged'
+need openmpi-bin have mpirun
 if [ "${STRETTO_DEPS_LINT:-}" = 1 ]; then
 	need clang have clang
 	need libclang-rt-14-dev sh -c 'ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
@@ -42,7 +50,6 @@ fi
 if [ "${STRETTO_DEPS_BENCH:-}" = 1 ]; then
 	need perftest have ib_write_bw
 	need libopenmpi-dev have mpicc
-	need openmpi-bin have mpirun
 fi
 [ -n "$missing" ] || exit 0
 

@@ -1,40 +1,76 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "runtime/bootstrap/bootstrap.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
+#include "runtime/bootstrap/slurm_text.h"
 #include "runtime/log.h"
 
 /* In order of choice; callbacks, if given, come before all. */
 static const struct stretto_bootstrap_ops *const providers[] = {
 	&stretto_bootstrap_callback,
-	&stretto_bootstrap_tcp,
-	&stretto_bootstrap_single,
+#ifdef STRETTO_HAVE_PMIX
+	&stretto_bootstrap_pmix,
+#endif
+	&stretto_bootstrap_pmi2,     &stretto_bootstrap_tcp,
+	&stretto_bootstrap_slurm,    &stretto_bootstrap_single,
 };
 
-/* Variables by which other launchers tell a process that its job has more than one. */
-static const char *const foreign_sizes[] = {
-	"SLURM_NTASKS",
-	"PMI_SIZE",
-	"OMPI_COMM_WORLD_SIZE",
-};
+#ifdef STRETTO_HAVE_PMIX
+static const char srun_options[] = "--mpi=pmix or --mpi=pmi2";
+#else
+static const char srun_options[] = "--mpi=pmi2 (this build has no PMIx)";
+#endif
 
-/* N processes that each believe to be alone all do the whole work: this must not pass unseen. */
-static void warn_if_many(void)
+/* The number that a variable holds; 0 if it is not set or no number. */
+static int number_in(const char *name)
 {
-	for (size_t i = 0; i < sizeof foreign_sizes / sizeof *foreign_sizes; i++) {
-		const char *text = getenv(foreign_sizes[i]);
-		long size = text ? strtol(text, NULL, 10) : 1;
+	int number;
 
-		if (size <= 1)
-			continue;
-		stretto_warn("%s=%ld, but this process is a job of ONE rank, since nothing says "
-			     "how to meet the others: start the ranks with stretto-run, set "
-			     "STRETTO_RANK, STRETTO_SIZE, STRETTO_ROOT and STRETTO_TOKEN on each, "
-			     "or pass callbacks to stretto_init() (docs/bootstrap.md)",
-			     foreign_sizes[i], size);
-		return;
+	return stretto_slurm_number(getenv(name), INT_MAX, &number) ? number : 0;
+}
+
+/*
+ * The variable by which a launcher says that it started more than this process, or NULL. Within
+ * mpirun the variables of Slurm are those of mpirun's daemon, and outside of a step (in a batch
+ * script) those of the job, which is no more than a hint.
+ */
+static const char *variable_of_many(const struct stretto_config *config)
+{
+	if (number_in("OMPI_COMM_WORLD_SIZE") > 1)
+		return "OMPI_COMM_WORLD_SIZE";
+	if (number_in("PMI_SIZE") > 1)
+		return "PMI_SIZE";
+	if (config->size > 1)
+		return "STRETTO_SIZE";
+	if (getenv("SLURM_STEP_ID") && !getenv("OMPI_COMM_WORLD_SIZE") &&
+	    number_in("SLURM_STEP_NUM_TASKS") > 1)
+		return "SLURM_STEP_NUM_TASKS";
+	return NULL;
+}
+
+/*
+ * N processes that each believe to be alone all do the whole work: where a launcher says that there
+ * are N, this is an error.
+ */
+static stretto_status check_alone(const struct stretto_config *config, const char *provider)
+{
+	const char *name = variable_of_many(config);
+
+	if (name) {
+		stretto_error("%s=%s, but this process would be a job of ONE rank (%s), since "
+			      "nothing says how to meet the others: start the ranks with srun %s, "
+			      "with mpirun or with stretto-run (docs/slurm.md)",
+			      name, getenv(name) ? getenv(name) : "many", provider, srun_options);
+		return STRETTO_BOOTSTRAP;
 	}
+	if (!getenv("SLURM_STEP_ID") && number_in("SLURM_NTASKS") > 1)
+		stretto_warn("SLURM_NTASKS=%d, but this process is a job of ONE rank, since it was "
+			     "not started by srun: start the ranks with srun %s or with "
+			     "stretto-run (docs/slurm.md)",
+			     number_in("SLURM_NTASKS"), srun_options);
+	return STRETTO_OK;
 }
 
 static const struct stretto_bootstrap_ops *
@@ -51,6 +87,7 @@ choose(const struct stretto_config *config, const struct stretto_bootstrap_callb
 			ops = providers[i];
 			if (ops->offered(config, why, sizeof why))
 				break;
+			stretto_debug("bootstrap: not %s: %s", ops->name, why);
 		}
 		stretto_log_set_rank(config->rank);
 	}
@@ -67,8 +104,16 @@ stretto_status stretto_bootstrap_open(const struct stretto_config *config,
 
 	if (status != STRETTO_OK)
 		return status;
-	if (ops == &stretto_bootstrap_single)
-		warn_if_many();
+	stretto_log_set_rank((*bootstrap)->rank);
+	if ((*bootstrap)->size == 1 && ops != &stretto_bootstrap_callback &&
+	    ops != &stretto_bootstrap_tcp) {
+		status = check_alone(config, ops->name);
+		if (status != STRETTO_OK) {
+			(*bootstrap)->ops->close(*bootstrap);
+			*bootstrap = NULL;
+			return status;
+		}
+	}
 	stretto_info("bootstrap: rank %d of %d is ready", (*bootstrap)->rank, (*bootstrap)->size);
 	return STRETTO_OK;
 }

@@ -6,7 +6,10 @@
  * allgather of nothing). A provider is one file and one line of the table in bootstrap.c:
  *
  *   callback  the application's own functions, given to stretto_init()
+ *   pmix      libpmix, where the build has it: srun --mpi=pmix, Open MPI's mpirun
+ *   pmi2      libpmi2, loaded when needed: srun --mpi=pmi2
  *   tcp       our rendezvous: rank 0 listens at STRETTO_ROOT, STRETTO_TOKEN must match
+ *   slurm     the same at a port that Slurm keeps free for the step: srun --mpi=none
  *   single    a job of one process
  *
  * Threads: used only by the thread that is in stretto_init() or stretto_finalize().
@@ -53,7 +56,9 @@ struct stretto_bootstrap {
 /*
  * Chooses the provider (callbacks if given, else the first that is offered), logs the choice and
  * the reason at info level, and opens it. The caller owns *bootstrap, ends it with ops->close().
- * STRETTO_BOOTSTRAP if the ranks could not meet in time; the log names the missing ranks.
+ * STRETTO_BOOTSTRAP if the ranks could not meet in time; the log names the missing ranks where the
+ * provider knows them. Also if the launcher says that there are more ranks, but the provider knows
+ * of one only.
  */
 stretto_status stretto_bootstrap_open(const struct stretto_config *config,
 				      const struct stretto_bootstrap_callbacks *callbacks,
@@ -63,7 +68,12 @@ stretto_status stretto_bootstrap_open(const struct stretto_config *config,
 stretto_status stretto_bootstrap_barrier(struct stretto_bootstrap *bootstrap);
 
 extern const struct stretto_bootstrap_ops stretto_bootstrap_callback;
+#ifdef STRETTO_HAVE_PMIX
+extern const struct stretto_bootstrap_ops stretto_bootstrap_pmix;
+#endif
+extern const struct stretto_bootstrap_ops stretto_bootstrap_pmi2;
 extern const struct stretto_bootstrap_ops stretto_bootstrap_tcp;
+extern const struct stretto_bootstrap_ops stretto_bootstrap_slurm;
 extern const struct stretto_bootstrap_ops stretto_bootstrap_single;
 
 #endif

@@ -10,7 +10,7 @@
 static bool single_offered(const struct stretto_config *config, char *why, size_t size)
 {
 	(void)config;
-	snprintf(why, size, "no callbacks were given and no STRETTO_RANK, _SIZE or _ROOT is set");
+	snprintf(why, size, "no callbacks were given, and no launcher that we know started this");
 	return true;
 }
 

@@ -57,11 +57,40 @@ static struct stretto_config empty_config(void)
 		.rank = -1, .size = -1, .listen_fd = -1, .bootstrap_timeout_seconds = 1};
 }
 
-static void clear_foreign_sizes(void)
+/* Whatever may have started the test itself. */
+static void clear_launchers(void)
 {
-	unsetenv("SLURM_NTASKS");
-	unsetenv("PMI_SIZE");
-	unsetenv("OMPI_COMM_WORLD_SIZE");
+	static const char *const names[] = {
+		"OMPI_COMM_WORLD_SIZE",
+		"PMIX_NAMESPACE",
+		"PMIX_RANK",
+		"PMI_FD",
+		"PMI_RANK",
+		"PMI_SIZE",
+		"SLURM_LAUNCH_NODE_IPADDR",
+		"SLURM_NODEID",
+		"SLURM_NTASKS",
+		"SLURM_PROCID",
+		"SLURM_STEP_ID",
+		"SLURM_STEP_NODELIST",
+		"SLURM_STEP_NUM_TASKS",
+		"SLURM_STEP_RESV_PORTS",
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		unsetenv(names[i]);
+}
+
+/* A task of srun --mpi=none. */
+static void set_task(const char *rank, const char *size, const char *ports, const char *nodes)
+{
+	clear_launchers();
+	setenv("SLURM_STEP_ID", "0", 1);
+	setenv("SLURM_PROCID", rank, 1);
+	setenv("SLURM_STEP_NUM_TASKS", size, 1);
+	setenv("SLURM_STEP_NODELIST", nodes, 1);
+	if (ports)
+		setenv("SLURM_STEP_RESV_PORTS", ports, 1);
 }
 
 static void alone_is_single(void **state)
@@ -70,33 +99,114 @@ static void alone_is_single(void **state)
 	char text[LOG_BYTES];
 
 	(void)state;
-	clear_foreign_sizes();
+	clear_launchers();
 	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_OK);
 	assert_non_null(strstr(text, "bootstrap: single: "));
 	assert_null(strstr(text, "warning"));
 	setenv("SLURM_NTASKS", "1", 1);
 	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_OK);
 	assert_null(strstr(text, "warning"));
-	clear_foreign_sizes();
+	clear_launchers();
 }
 
-static void alone_in_a_job_of_many_is_said_loudly(void **state)
+static void alone_in_a_job_of_many_is_an_error(void **state)
 {
-	static const char *const names[] = {"SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"};
+	static const char *const names[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"};
 	struct stretto_config config = empty_config();
 	char text[LOG_BYTES];
 	char words[64];
 
 	(void)state;
-	for (int i = 0; i < 3; i++) {
-		clear_foreign_sizes();
+	for (int i = 0; i < 2; i++) {
+		clear_launchers();
 		setenv(names[i], "16", 1);
-		assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_OK);
-		snprintf(words, sizeof words, "warning: %s=16", names[i]);
+		assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_BOOTSTRAP);
+		snprintf(words, sizeof words, "error: %s=16", names[i]);
 		assert_non_null(strstr(text, words));
-		assert_non_null(strstr(text, "stretto-run"));
+		assert_non_null(strstr(text, "srun --mpi=pmi"));
 	}
-	clear_foreign_sizes();
+	set_task("1", "4", NULL, "node1");
+	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_BOOTSTRAP);
+	assert_non_null(strstr(text, "error: SLURM_STEP_NUM_TASKS=4"));
+	assert_non_null(strstr(text, "srun --mpi=pmi"));
+	set_task("0", "1", NULL, "node1");
+	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_OK);
+	clear_launchers();
+}
+
+static void alone_in_a_batch_script_is_said(void **state)
+{
+	struct stretto_config config = empty_config();
+	char text[LOG_BYTES];
+
+	(void)state;
+	clear_launchers();
+	setenv("SLURM_NTASKS", "16", 1);
+	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_OK);
+	assert_non_null(strstr(text, "warning: SLURM_NTASKS=16"));
+	assert_non_null(strstr(text, "stretto-run"));
+	clear_launchers();
+}
+
+static void launchers_are_chosen_in_order(void **state)
+{
+	struct stretto_config config = empty_config();
+	char text[LOG_BYTES];
+
+	(void)state;
+	set_task("0", "1", "21000-21001", "node[1-2]");
+	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_OK);
+	assert_non_null(strstr(text, "bootstrap: slurm: a task of srun without PMI, with the "
+				     "reserved ports 21000-21001"));
+	assert_non_null(strstr(text, "STRETTO_TOKEN=$(openssl rand -hex 16)"));
+	/* a full description of ours comes before Slurm's */
+	config.rank = 0;
+	config.size = 1;
+	snprintf(config.root, sizeof config.root, "127.0.0.1:4000");
+	snprintf(config.token, sizeof config.token, "%s", TOKEN);
+	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_OK);
+	assert_non_null(strstr(text, "bootstrap: tcp: "));
+	/* mpirun's daemon was started by Slurm, this process was not */
+	config = empty_config();
+	setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_OK);
+	assert_non_null(strstr(text, "bootstrap: single: "));
+	clear_launchers();
+#ifdef STRETTO_HAVE_PMIX
+	setenv("PMIX_NAMESPACE", "nobody.0", 1);
+	setenv("PMIX_RANK", "0", 1);
+	setenv("PMI_FD", "77", 1);
+	setenv("PMI_RANK", "0", 1);
+	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_BOOTSTRAP);
+	assert_non_null(strstr(text, "bootstrap: pmix: "));
+	assert_non_null(strstr(text, "PMIx_Init failed"));
+	clear_launchers();
+#endif
+}
+
+static void senseless_tasks_are_refused(void **state)
+{
+	static const char *const tasks[][4] = {
+		{"x", "4", "21000", "node1"},  {"4", "4", "21000", "node1"},
+		{"0", "0", "21000", "node1"},  {"0", "", "21000", "node1"},
+		{"0", "4", "65536", "node1"},  {"0", "4", "0", "node1"},
+		{"0", "4", "21000", "node["},  {"0", "4", "21000", ""},
+		{"-1", "4", "21000", "node1"}, {"0", "99999999999", "21000", "node1"},
+	};
+	struct stretto_config config = empty_config();
+	char text[LOG_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
+		set_task(tasks[i][0], tasks[i][1], tasks[i][2], tasks[i][3]);
+		assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_BOOTSTRAP);
+		assert_non_null(strstr(text, "cannot make sense of Slurm's variables"));
+	}
+	set_task("0", "4", "21000", "node1");
+	setenv("SLURM_NODEID", "2", 1);
+	assert_int_equal(open_with(&config, NULL, text, sizeof text), STRETTO_BOOTSTRAP);
+	assert_non_null(strstr(text, "rank 0 is on node 2"));
+	clear_launchers();
 }
 
 static void half_a_job_is_an_error(void **state)
@@ -266,7 +376,10 @@ int main(void)
 		cmocka_unit_test(rank_lists_are_compressed_and_bounded),
 		cmocka_unit_test(every_byte_of_the_token_counts),
 		cmocka_unit_test(alone_is_single),
-		cmocka_unit_test(alone_in_a_job_of_many_is_said_loudly),
+		cmocka_unit_test(alone_in_a_job_of_many_is_an_error),
+		cmocka_unit_test(alone_in_a_batch_script_is_said),
+		cmocka_unit_test(launchers_are_chosen_in_order),
+		cmocka_unit_test(senseless_tasks_are_refused),
 		cmocka_unit_test(half_a_job_is_an_error),
 		cmocka_unit_test(callbacks_come_first_and_are_called),
 		cmocka_unit_test(wrong_callbacks_are_refused),

@@ -51,8 +51,20 @@ static void set_number(const char *name, int value)
 	setenv(name, text, 1);
 }
 
+/* The launcher may itself be a task of srun or mpirun: its ranks are not. */
+static void forget_launchers(void)
+{
+	static const char *const names[] = {
+		"PMIX_NAMESPACE", "PMIX_RANK", "PMI_FD", "PMI_RANK", "PMI_SIZE",
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		unsetenv(names[i]);
+}
+
 static void set_environment(const struct spawn *spawn, int rank)
 {
+	forget_launchers();
 	for (size_t i = 0; i < spawn->variable_count; i++)
 		putenv(spawn->variables[i]);
 	set_number("STRETTO_RANK", rank);
