@@ -43,7 +43,8 @@ LDLIBS += $(shell $(PKG) --libs librdmacm libibverbs)
 endif
 
 ifeq ($(HAVE_PMIX),yes)
-CFLAGS_ALL += -DSTRETTO_HAVE_PMIX $(shell $(PKG) --cflags pmix)
+# its headers do not compile with our warnings
+CFLAGS_ALL += -DSTRETTO_HAVE_PMIX $(patsubst -I%,-isystem %,$(shell $(PKG) --cflags pmix))
 LDLIBS += $(shell $(PKG) --libs pmix)
 endif
 

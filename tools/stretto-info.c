@@ -156,6 +156,11 @@ static size_t build_facts(struct fact *facts)
 #else
 	set_fact(&facts[n++], "hwloc", "no (cores are chosen by the affinity mask alone)");
 #endif
+#ifdef STRETTO_HAVE_PMIX
+	set_fact(&facts[n++], "pmix", "yes");
+#else
+	set_fact(&facts[n++], "pmix", "no (srun --mpi=pmi2 and stretto-run start jobs)");
+#endif
 	set_fact(&facts[n++], "kernels", "%s", stretto_kernels_chosen()->name);
 	if (uname(&system) == 0)
 		set_fact(&facts[n++], "system", "%s %s %s", system.sysname, system.release,
