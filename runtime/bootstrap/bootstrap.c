@@ -65,7 +65,8 @@ static stretto_status check_alone(const struct stretto_config *config, const cha
 			      name, getenv(name) ? getenv(name) : "many", provider, srun_options);
 		return STRETTO_BOOTSTRAP;
 	}
-	if (!getenv("SLURM_STEP_ID") && number_in("SLURM_NTASKS") > 1)
+	if (!getenv("SLURM_STEP_ID") && !getenv("OMPI_COMM_WORLD_SIZE") &&
+	    number_in("SLURM_NTASKS") > 1)
 		stretto_warn("SLURM_NTASKS=%d, but this process is a job of ONE rank, since it was "
 			     "not started by srun: start the ranks with srun %s or with "
 			     "stretto-run (docs/slurm.md)",

@@ -292,5 +292,7 @@ void stretto_tcp_name_peer(int fd, char name[STRETTO_TCP_NAME])
 			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		snprintf(name, STRETTO_TCP_NAME, "an address that is gone");
 	else
-		snprintf(name, STRETTO_TCP_NAME, "%s port %s", host, port);
+		snprintf(name, STRETTO_TCP_NAME, "%s port %s",
+			 /* an IPv4 peer of an IPv6 socket is known by its own address */
+			 strncmp(host, "::ffff:", 7) == 0 ? host + 7 : host, port);
 }
