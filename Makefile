@@ -31,6 +31,7 @@ HAVE_OPENBLAS := $(call have,openblas)
 HAVE_ZLIB := $(call have,zlib)
 HAVE_PMIX := $(call have,pmix)
 HAVE_VERBS := $(if $(filter yesyes,$(call have,libibverbs)$(call have,librdmacm)),yes,no)
+HAVE_UCX := $(shell $(PKG) --atleast-version=1.13 ucx && echo yes || echo no)
 
 ifeq ($(HAVE_HWLOC),yes)
 CFLAGS_ALL += -DSTRETTO_HAVE_HWLOC $(shell $(PKG) --cflags hwloc)
@@ -48,11 +49,17 @@ CFLAGS_ALL += -DSTRETTO_HAVE_PMIX $(patsubst -I%,-isystem %,$(shell $(PKG) --cfl
 LDLIBS += $(shell $(PKG) --libs pmix)
 endif
 
+ifeq ($(HAVE_UCX),yes)
+CFLAGS_ALL += -DSTRETTO_HAVE_UCX $(shell $(PKG) --cflags ucx)
+LDLIBS += -lucp -lucs
+endif
+
 # The averaging needs neither BLAS nor data sets, and is part of the library.
 AVERAGING := trainer/average.c trainer/route.c trainer/optimizer.c trainer/words.c
 LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c collectives/*.c collectives/*/*.c) $(AVERAGING)
 LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_VERBS)),runtime/transports/verbs%),$(LIB_SRC))
 LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_PMIX)),runtime/bootstrap/pmix.c),$(LIB_SRC))
+LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_UCX)),runtime/transports/ucx%),$(LIB_SRC))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 TRAINER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(AVERAGING),$(wildcard trainer/*.c trainer/*/*.c)))
 TOOL_LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/lib/*.c))
@@ -92,6 +99,7 @@ parts: ## say which optional parts this build has
 	@$(if $(filter no,$(HAVE_HWLOC)),echo "parts: hwloc not found: built without it (core choice by the affinity mask alone)";) \
 	$(if $(filter no,$(HAVE_VERBS)),echo "parts: libibverbs or librdmacm not found: built without RDMA";) \
 	$(if $(filter no,$(HAVE_PMIX)),echo "parts: pmix not found: built without it (srun --mpi=pmi2 and stretto-run start jobs)";) \
+	$(if $(filter no,$(HAVE_UCX)),echo "parts: UCX (1.13 or newer) not found: built without it";) \
 	$(if $(filter yesyes,$(HAVE_OPENBLAS)$(HAVE_ZLIB)),,echo "parts: openblas or zlib not found: the trainer is left out";) true
 
 deps: ## install what the build, the demo and the tests need

@@ -55,6 +55,8 @@ struct stretto_config {
 	size_t verbs_eager_bytes;
 	double verbs_retry_seconds;   /* a device repeats what is not acknowledged */
 	double verbs_connect_seconds; /* each step of making a connection */
+	/* UCX transport. */
+	size_t ucx_eager_bytes;
 	/* Collectives. */
 	char algorithm[STRETTO_CONFIG_TEXT]; /* "allreduce=ring,broadcast=chain"; "" = by cost */
 	size_t window_bytes; /* of a long vector in one schedule; 0 = by algorithm */

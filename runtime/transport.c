@@ -8,5 +8,8 @@ const struct stretto_transport *const stretto_transports[] = {
 #ifdef STRETTO_HAVE_VERBS
 	&stretto_transport_verbs,
 #endif
+#ifdef STRETTO_HAVE_UCX
+	&stretto_transport_ucx,
+#endif
 	NULL,
 };

@@ -211,6 +211,7 @@ extern const struct stretto_transport *const stretto_transports[];
 extern const struct stretto_transport stretto_transport_self;
 extern const struct stretto_transport stretto_transport_shm;
 extern const struct stretto_transport stretto_transport_verbs; /* with STRETTO_HAVE_VERBS */
+extern const struct stretto_transport stretto_transport_ucx;   /* with STRETTO_HAVE_UCX */
 
 /*
  * Wraps a device so that what it sends arrives as over a link of the given pace. Owns `inner` from

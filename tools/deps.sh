@@ -24,6 +24,8 @@ need python3 have python3
 # verbs, and the machine that the RDMA tests run in where there is no device
 need libibverbs-dev lib libibverbs
 need librdmacm-dev lib librdmacm
+# UCX, for clusters without RDMA
+need libucx-dev lib ucx
 need ibverbs-providers test -e /etc/libibverbs.d/rxe.driver
 need ibverbs-utils have ibv_devinfo
 need qemu-system-x86 have qemu-system-x86_64

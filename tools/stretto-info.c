@@ -183,7 +183,9 @@ static size_t transport_facts(struct fact *facts, const struct stretto_config *c
 #ifndef STRETTO_HAVE_VERBS
 	set_fact(&facts[n++], "verbs", "not usable: built without libibverbs or librdmacm");
 #endif
-	set_fact(&facts[n++], "ucx", "not usable: not part of this version's build");
+#ifndef STRETTO_HAVE_UCX
+	set_fact(&facts[n++], "ucx", "not usable: built without UCX (libucp 1.13 or newer)");
+#endif
 	return n;
 }
 
