@@ -272,6 +272,6 @@ bool ucx_waits(const struct ucx_endpoint *endpoint)
 	return !stretto_list_empty(&endpoint->match.posted) ||
 	       !stretto_list_empty(&endpoint->unannounced) ||
 	       !stretto_list_empty(&endpoint->announced) ||
-	       !stretto_list_empty(&endpoint->waiting) ||
-	       !stretto_list_empty(&endpoint->sending) || !stretto_list_empty(&endpoint->underway);
+	       !stretto_list_empty(&endpoint->waiting) || !stretto_list_empty(&endpoint->sending) ||
+	       !stretto_list_empty(&endpoint->underway);
 }

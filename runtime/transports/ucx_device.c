@@ -32,9 +32,11 @@ const char *ucx_meaning(ucs_status_t status)
 		return "a device or the kernel is out of resources";
 	case UCS_ERR_NO_DEVICE:
 	case UCS_ERR_SOME_CONNECTS_FAILED:
-		return "no network device is usable; see UCX_NET_DEVICES and UCX_TLS, and ucx_info -d";
+		return "no network device is usable; see UCX_NET_DEVICES and UCX_TLS, and ucx_info "
+		       "-d";
 	case UCS_ERR_UNREACHABLE:
-		return "no transport in UCX_TLS that reports dead peers reaches it: tcp, rc and dc do";
+		return "no transport in UCX_TLS that reports dead peers reaches it: tcp, rc and dc "
+		       "do";
 	case UCS_ERR_CONNECTION_RESET:
 	case UCS_ERR_NOT_CONNECTED:
 		return "the peer's end of the connection is gone";
@@ -50,7 +52,8 @@ const char *ucx_meaning(ucs_status_t status)
 		return "this UCX, or a transport in UCX_TLS, cannot do it";
 	case UCS_ERR_INVALID_PARAM:
 	case UCS_ERR_INVALID_ADDR:
-		return "ranks run different versions of UCX, or a value in UCX's environment is wrong";
+		return "ranks run different versions of UCX, or a value in UCX's environment is "
+		       "wrong";
 	case UCS_ERR_MESSAGE_TRUNCATED:
 		return "a payload is longer than its receive";
 	default:
@@ -167,8 +170,7 @@ static size_t take_worker_address(struct ucx_device *device, uint32_t flags)
 	if (attr.address_length <= sizeof device->worker_address) {
 		memcpy(device->worker_address, attr.address, attr.address_length);
 		device->address.worker_bytes = (uint16_t)attr.address_length;
-		device->address.checksum =
-			checksum_of(device->worker_address, attr.address_length);
+		device->address.checksum = checksum_of(device->worker_address, attr.address_length);
 	}
 	ucp_worker_release_address(device->worker, attr.address);
 	return attr.address_length;
@@ -330,8 +332,7 @@ static void ucx_close(struct stretto_device *base)
 
 static size_t ucx_address(const struct stretto_device *base, void *blob)
 {
-	const struct ucx_device *device =
-		stretto_container_of(base, const struct ucx_device, base);
+	const struct ucx_device *device = stretto_container_of(base, const struct ucx_device, base);
 
 	memcpy(blob, &device->address, sizeof device->address);
 	memcpy((char *)blob + sizeof device->address, device->worker_address,
@@ -356,8 +357,7 @@ static bool ucx_reaches(const struct stretto_device *base, int peer, const void 
 
 static bool ucx_told(const struct stretto_device *base)
 {
-	const struct ucx_device *device =
-		stretto_container_of(base, const struct ucx_device, base);
+	const struct ucx_device *device = stretto_container_of(base, const struct ucx_device, base);
 
 	STRETTO_LIST_FOR (it, &device->endpoints) {
 		const struct ucx_endpoint *endpoint =

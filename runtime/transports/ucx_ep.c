@@ -98,8 +98,7 @@ static struct ucx_link *open_link(struct ucx_endpoint *endpoint)
 	struct ucx_link *link = calloc(1, sizeof *link);
 	const ucp_ep_params_t params = {
 		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-			      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-			      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+			      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
 		.address = (const ucp_address_t *)(const void *)endpoint->worker_address,
 		.err_mode = UCP_ERR_HANDLING_MODE_PEER,
 		.err_handler = {.cb = on_error, .arg = link},

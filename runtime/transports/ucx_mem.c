@@ -23,8 +23,8 @@ stretto_status ucx_add_region(struct stretto_device *base, struct stretto_region
 		device->regions = grown;
 		device->region_capacity = capacity;
 	}
-	device->regions[device->region_count++] = (struct ucx_region){
-		.id = region->id, .base = region->base, .bytes = region->bytes};
+	device->regions[device->region_count++] =
+		(struct ucx_region){.id = region->id, .base = region->base, .bytes = region->bytes};
 	return STRETTO_OK;
 }
 

@@ -172,8 +172,7 @@ static bool ours(struct ucx_device *device, const void *bytes, size_t length,
 	if (length == sizeof *header) {
 		memcpy(header, bytes, sizeof *header);
 		if (header->secret == device->address.secret && header->rank >= 0 &&
-		    header->rank < device->base.env->size &&
-		    header->rank != device->base.env->rank)
+		    header->rank < device->base.env->size && header->rank != device->base.env->rank)
 			return true;
 	}
 	if (!device->warned)
