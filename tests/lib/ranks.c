@@ -142,6 +142,15 @@ static void *run_rank(void *context)
 	return NULL;
 }
 
+/*
+ * Ranks of a test are on one node, which nothing but stretto-run tells them; UCX would be opened for
+ * nothing. Settings and the caller's environment take precedence.
+ */
+static void prefer_this_node(void)
+{
+	setenv("STRETTO_TRANSPORTS", "self,shm", 0);
+}
+
 void run_ranks(int n, const char *const *settings, rank_function function, void *argument)
 {
 	struct meeting *meeting = meeting_new(n);
@@ -149,6 +158,7 @@ void run_ranks(int n, const char *const *settings, rank_function function, void 
 	pthread_t *threads = calloc((size_t)n, sizeof *threads);
 
 	require(starts && threads);
+	prefer_this_node();
 	for (int rank = 0; rank < n; rank++) {
 		starts[rank] = (struct rank_start){meeting, rank, settings, function, argument};
 		require(pthread_create(&threads[rank], NULL, run_rank, &starts[rank]) == 0);
@@ -184,6 +194,7 @@ int run_processes(int n, const char *const *settings, rank_function function, vo
 	int failed = 0;
 
 	require(pids);
+	prefer_this_node();
 	fflush(NULL);
 	for (int rank = 0; rank < n; rank++) {
 		pids[rank] = fork();
