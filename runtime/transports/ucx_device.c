@@ -303,6 +303,7 @@ static void free_links(struct ucx_device *device)
 		struct stretto_list *first = device->closing.next;
 
 		stretto_list_remove(first);
+		ucp_request_free(stretto_container_of(first, struct ucx_link, link)->closing);
 		free(stretto_container_of(first, struct ucx_link, link));
 	}
 }
@@ -313,6 +314,7 @@ static void ucx_close(struct stretto_device *base)
 	struct ucx_device *device = ucx_device_of(base);
 
 	finish_closing(device);
+	free_links(device); /* those that UCX has not closed go with the worker */
 	ucx_hold(device, false);
 	if (device->fd >= 0)
 		base->env->unwatch(base->env->context, device->fd);
@@ -321,7 +323,6 @@ static void ucx_close(struct stretto_device *base)
 	device->worker = NULL;
 	ucx_unmap_all(device);
 	unmake_worker(device);
-	free_links(device);
 	free_messages(device);
 	free_transfers(&device->orphans);
 	free_transfers(&device->spare_transfers);
