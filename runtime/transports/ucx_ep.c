@@ -252,8 +252,8 @@ void ucx_disconnect(struct stretto_endpoint *base)
 		good = ucx_send(endpoint, &part, NULL, 0);
 	ucx_forget_all(endpoint);
 	ucx_orphan_messages(endpoint);
-	/* a close that is not by force lets what is under way leave */
-	close_link(endpoint, !good);
+	/* not by force: what is under way leaves first; but a peer that has parted takes nothing */
+	close_link(endpoint, !good || endpoint->parting);
 	device->by_rank[endpoint->base.peer] = NULL;
 	device->known[endpoint->base.peer] = UCX_UNHEARD;
 	stretto_match_fini(&endpoint->match);

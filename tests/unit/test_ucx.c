@@ -270,11 +270,11 @@ static void a_killed_rank_fails_the_others(void **state)
 
 int main(void)
 {
-	static const char *const small[] = {"STRETTO_UCX_EAGER=64", NULL};
+	static const char *const small[] = {"STRETTO_UCX_EAGER=1K", NULL};
 	static const char *const paced[] = {"STRETTO_PACE=100gbit:1us", NULL};
 	static const struct transport_over overs[] = {
 		{"ucx", &stretto_transport_ucx, {NULL, NULL}},
-		{"ucx, announced but for 64 bytes", &stretto_transport_ucx, {small, small}},
+		{"ucx, more is announced", &stretto_transport_ucx, {small, small}},
 		{"ucx, another limit on each side", &stretto_transport_ucx, {small, NULL}},
 		{"ucx, paced", &stretto_transport_ucx, {paced, paced}},
 	};
