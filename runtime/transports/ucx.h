@@ -42,7 +42,7 @@ enum {
 };
 
 /* How long a peer may take to confirm that an operation was given up, and UCX to end requests. */
-#define UCX_CONFIRM_SECONDS 3.0
+#define UCX_CONFIRM_SECONDS 2.0
 
 /* Our mapping of a region. */
 struct ucx_region {
