@@ -94,7 +94,9 @@ struct ucx_link {
 	struct stretto_list link;      /* among the device's that are being closed */
 	struct ucx_endpoint *endpoint; /* NULL: it has been given up */
 	ucp_ep_h ep;
-	void *closing; /* request of the close */
+	bool failed;       /* UCX has reported an error of it */
+	uint64_t close_at; /* time when it is closed by force; at once if UCX reports an error */
+	void *closing;     /* request of the close; NULL: it is not closed yet */
 };
 
 /* What a device knows of a rank that it has no endpoint to. */

@@ -35,8 +35,7 @@ const char *ucx_meaning(ucs_status_t status)
 		return "no network device is usable; see UCX_NET_DEVICES and UCX_TLS, and ucx_info "
 		       "-d";
 	case UCS_ERR_UNREACHABLE:
-		return "no transport in UCX_TLS that reports dead peers reaches it: tcp, rc and dc "
-		       "do";
+		return "nothing answers there, or no transport in UCX_TLS reaches it";
 	case UCS_ERR_CONNECTION_RESET:
 	case UCS_ERR_NOT_CONNECTED:
 		return "the peer's end of the connection is gone";
@@ -306,10 +305,13 @@ static void free_links(struct ucx_device *device)
 {
 	while (!stretto_list_empty(&device->closing)) {
 		struct stretto_list *first = device->closing.next;
+		struct ucx_link *link;
 
 		stretto_list_remove(first);
-		ucp_request_free(stretto_container_of(first, struct ucx_link, link)->closing);
-		free(stretto_container_of(first, struct ucx_link, link));
+		link = stretto_container_of(first, struct ucx_link, link);
+		if (link->closing)
+			ucp_request_free(link->closing);
+		free(link);
 	}
 }
 

@@ -18,12 +18,19 @@
 #include "runtime/log.h"
 #include "runtime/transports/ucx.h"
 
+/*
+ * How long UCX may take to report an error that a send has already met. UCX 1.13 aborts the process
+ * if a TCP connection that was refused is closed by force before it has.
+ */
+#define REPORT_SECONDS 0.2
+
 /* UCX has found that a connection is broken. */
 static void on_error(void *argument, ucp_ep_h ep, ucs_status_t status)
 {
 	struct ucx_link *link = argument;
 
 	(void)ep;
+	link->failed = true;
 	if (link->endpoint)
 		ucx_break_by(link->endpoint, "the connection is broken", status);
 }
@@ -51,45 +58,53 @@ static void free_link(struct ucx_link *link)
 	free(link);
 }
 
-static bool close_done(struct ucx_link *link)
-{
-	if (ucp_request_check_status(link->closing) == UCS_INPROGRESS)
-		return false;
-	ucp_request_free(link->closing);
-	free_link(link);
-	return true;
-}
-
-bool ucx_reap(struct ucx_device *device)
-{
-	bool all = true;
-
-	STRETTO_LIST_FOR_SAFE (it, &device->closing)
-		all &= close_done(stretto_container_of(it, struct ucx_link, link));
-	return all;
-}
-
-/* Gives the UCX endpoint up; by force: what is under way is lost, and touches memory no more. */
-static void close_link(struct ucx_endpoint *endpoint, bool force)
+/* Closes a UCX endpoint; by force: what is under way is lost, and touches memory no more. */
+static void close_now(struct ucx_link *link, bool force)
 {
 	const ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
 		.flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0,
 	};
+	ucs_status_ptr_t request = ucp_ep_close_nbx(link->ep, &param);
+
+	if (UCS_PTR_IS_PTR(request))
+		link->closing = request;
+	else
+		free_link(link);
+}
+
+static void go_on_closing(struct ucx_link *link)
+{
+	if (!link->closing) {
+		if (link->failed || stretto_now() >= link->close_at)
+			close_now(link, true);
+	} else if (ucp_request_check_status(link->closing) != UCS_INPROGRESS) {
+		ucp_request_free(link->closing);
+		free_link(link);
+	}
+}
+
+bool ucx_reap(struct ucx_device *device)
+{
+	STRETTO_LIST_FOR_SAFE (it, &device->closing)
+		go_on_closing(stretto_container_of(it, struct ucx_link, link));
+	return stretto_list_empty(&device->closing);
+}
+
+/* Gives the UCX endpoint up; by force as soon as that is safe. */
+static void close_link(struct ucx_endpoint *endpoint, bool force)
+{
 	struct ucx_link *link = endpoint->link;
-	ucs_status_ptr_t request;
 
 	if (!link)
 		return;
 	endpoint->link = NULL;
 	link->endpoint = NULL;
-	request = ucp_ep_close_nbx(link->ep, &param);
-	if (!UCS_PTR_IS_PTR(request)) {
-		free_link(link);
-		return;
-	}
-	link->closing = request;
 	stretto_list_append(&ucx_device_at(endpoint)->closing, &link->link);
+	if (force && !endpoint->parting)
+		link->close_at = stretto_after(stretto_now(), REPORT_SECONDS);
+	else
+		close_now(link, force);
 }
 
 /* Makes the UCX endpoint. NULL: the endpoint is broken. */

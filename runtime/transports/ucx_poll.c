@@ -133,6 +133,7 @@ uint64_t ucx_arm(struct stretto_device *base)
 {
 	struct ucx_device *device = ucx_device_of(base);
 	bool ticks = device->connecting > 0 || device->revoked > 0 || device->dropped > 0 ||
+		     !stretto_list_empty(&device->closing) ||
 		     device->state_seen != device->state_version;
 
 	if (!arm_worker(device) || device->attention)
