@@ -233,22 +233,27 @@ static void many_at_a_time_over_ucx(void **state)
 		  &rounds);
 }
 
-enum { DIES_AFTER = 20 };
+/* A rank is killed after so many operations; 0: before anyone has connected to it. */
+struct killing {
+	int after;
+	size_t count; /* elements of each */
+};
 
 /* Rank 1 is killed in the middle; the others learn that it was, and soon. */
 static void killed_rank(struct stretto_comm *world, void *argument)
 {
-	const size_t *count = argument;
-	float *data = calloc(*count, sizeof *data);
+	const struct killing *killing = argument;
+	float *data = calloc(killing->count, sizeof *data);
 	stretto_status status = STRETTO_OK;
 	uint64_t start = 0;
 
 	require(data);
 	for (int i = 0; status == STRETTO_OK; i++) {
-		if (stretto_comm_rank(world) == 1 && i == DIES_AFTER)
+		if (stretto_comm_rank(world) == 1 && i == killing->after)
 			raise(SIGKILL);
 		start = stretto_now();
-		status = stretto_allreduce(world, data, data, *count, STRETTO_F32, STRETTO_SUM);
+		status = stretto_allreduce(world, data, data, killing->count, STRETTO_F32,
+					   STRETTO_SUM);
 	}
 	require(status == STRETTO_PEER_FAILED);
 	require(stretto_now() - start < UINT64_C(10000000000));
@@ -257,14 +262,14 @@ static void killed_rank(struct stretto_comm *world, void *argument)
 
 static void a_killed_rank_fails_the_others(void **state)
 {
-	static size_t counts[] = {10, 300000};
+	static struct killing killings[] = {{0, 10}, {20, 10}, {20, 300000}};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-		assert_int_equal(run_processes(3,
+	for (size_t i = 0; i < sizeof killings / sizeof *killings; i++)
+		assert_int_equal(run_processes(5,
 					       (const char *const[]){"STRETTO_TRANSPORTS=self,ucx",
 								     "STRETTO_LOG=error", NULL},
-					       killed_rank, &counts[i], 60),
+					       killed_rank, &killings[i], 60),
 				 1);
 }
 
