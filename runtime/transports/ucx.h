@@ -229,8 +229,8 @@ void ucx_send_queued(struct ucx_endpoint *endpoint);
 struct ucx_header ucx_header_of(enum ucx_kind kind, const struct stretto_key *key,
 				const struct stretto_signature *signature, size_t bytes);
 /* UCX's callback for a message. */
-ucs_status_t ucx_arrived(void *device, const void *header, size_t header_bytes, void *data,
-			 size_t bytes, const ucp_am_recv_param_t *param);
+ucs_status_t ucx_arrived(void *context, const void *bytes, size_t length, void *data,
+			 size_t data_bytes, const ucp_am_recv_param_t *param);
 /* Gives an arrival's payload back. */
 void ucx_release(struct ucx_device *device, struct stretto_arrival *arrival);
 /* Forgets the endpoint in messages that UCX has not taken yet. */
