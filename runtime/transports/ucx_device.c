@@ -2,10 +2,10 @@
 /*
  * ucx_device.c: the device and the transport table. See ucx.h.
  *
- * The environment of UCX (UCX_TLS, UCX_NET_DEVICES, ...) is read by UCX and not changed. Only a
- * worker address that is longer than the bootstrap carries makes us choose: first it is asked for
- * without what reaches only this node, then of fewer transports, by our own copy of the
- * configuration and only if UCX_TLS is not set.
+ * The environment of UCX (UCX_TLS, UCX_NET_DEVICES, ...) is read by UCX and not changed. What we
+ * choose where it says nothing is in our own copy of the configuration: connections over TCP are
+ * made without blocking; and a worker address that is longer than the bootstrap carries is asked
+ * for without what reaches only this node, then, unless UCX_TLS is set, of fewer transports.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -79,6 +79,12 @@ static ucs_status_t make_context(const char *tls, int size, ucp_context_h *conte
 
 	if (status != UCS_OK)
 		return status;
+	/*
+	 * connect() must not hold the channel up until the kernel gives a dead node up. (And UCX
+	 * 1.13 sometimes aborts the process when one that may block is refused.)
+	 */
+	if (!getenv("UCX_TCP_CONN_NB") && ucp_config_modify(config, "TCP_CONN_NB", "y") != UCS_OK)
+		stretto_debug("ucx: this UCX has no UCX_TCP_CONN_NB");
 	if (tls)
 		status = ucp_config_modify(config, "TLS", tls);
 	if (status == UCS_OK)
