@@ -87,7 +87,7 @@ TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%) $(CLUST
 LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
 LIB_A := $(BUILD)/libstretto.a
 
-.PHONY: all programs tests deps demo test test-rdma test-cluster check lint asan tsan bench bench-rdma peers install clean help parts
+.PHONY: all programs tests deps demo test test-rdma test-cluster check lint asan tsan bench bench-rdma peers install clean help parts FORCE
 .DEFAULT_GOAL := all
 
 all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) ## build the libraries and the programs
@@ -170,7 +170,14 @@ install: all ## install to $(PREFIX)
 clean: ## remove all that was built
 	rm -rf build
 
-$(BUILD)/%.o: %.c
+# With what all is made: when that changes (a package has come or gone, other CFLAGS), objects are made anew.
+FLAGS := $(CC) $(CFLAGS_ALL) $(TRAINER_CFLAGS) $(LDFLAGS_ALL) $(LDLIBS)
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || echo '$(subst ','\'',$(FLAGS))' > $@
+FORCE:
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(if $(filter trainer/% tools/stretto-train.c tests/unit/test_train% tests/multi/train%,$<),$(TRAINER_CFLAGS)) -c $< -o $@
 

@@ -66,6 +66,20 @@ static stretto_status broken(const char *call, ucs_status_t status)
 	return status == UCS_ERR_NO_MEMORY ? STRETTO_NO_MEMORY : STRETTO_SYSTEM;
 }
 
+/*
+ * connect() must not hold the channel up until the kernel gives a dead node up. (And UCX 1.13
+ * sometimes aborts the process when one that may block is refused.) UCX warns of a setting that
+ * nothing uses, so it is made only where TCP may be.
+ */
+static void connect_without_blocking(ucp_config_t *config, const char *tls)
+{
+	bool tcp = !tls || *tls == '^' || strstr(tls, "tcp") || strstr(tls, "all");
+
+	if (tcp && !getenv("UCX_TCP_CONN_NB") &&
+	    ucp_config_modify(config, "CONN_NB", "y") != UCS_OK)
+		stretto_debug("ucx: this UCX has no UCX_TCP_CONN_NB");
+}
+
 /* `tls` replaces UCX_TLS; NULL: it does not. */
 static ucs_status_t make_context(const char *tls, int size, ucp_context_h *context)
 {
@@ -79,12 +93,7 @@ static ucs_status_t make_context(const char *tls, int size, ucp_context_h *conte
 
 	if (status != UCS_OK)
 		return status;
-	/*
-	 * connect() must not hold the channel up until the kernel gives a dead node up. (And UCX
-	 * 1.13 sometimes aborts the process when one that may block is refused.)
-	 */
-	if (!getenv("UCX_TCP_CONN_NB") && ucp_config_modify(config, "TCP_CONN_NB", "y") != UCS_OK)
-		stretto_debug("ucx: this UCX has no UCX_TCP_CONN_NB");
+	connect_without_blocking(config, tls ? tls : getenv("UCX_TLS"));
 	if (tls)
 		status = ucp_config_modify(config, "TLS", tls);
 	if (status == UCS_OK)
