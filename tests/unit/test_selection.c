@@ -27,8 +27,8 @@ static struct setup make(enum stretto_collective collective, size_t count)
 static stretto_status choose(struct setup *setup, const char *setting, int size)
 {
 	snprintf(setup->config.algorithm, sizeof(setup->config.algorithm), "%s", setting);
-	return stretto_select(&setup->config, &stretto_link_shm, &setup->args, size,
-			      &setup->choice);
+	struct stretto_group group = stretto_group_on_node(size);
+	return stretto_select(&setup->config, &group, &setup->args, &setup->choice);
 }
 
 static const char *chosen(struct setup *setup, const char *setting, int size)
@@ -105,15 +105,13 @@ static void the_choice_has_the_least_cost(void **state)
 			chosen(&setup, "", size);
 			const struct stretto_algorithm *best = setup.choice.algorithm;
 			size_t bytes = 4 * count;
-			double least = best->cost(&stretto_link_shm, size, bytes,
-						  best->window(&stretto_link_shm, size, bytes));
+			struct stretto_group group = stretto_group_on_node(size);
+			double least = best->cost(&group, bytes, best->window(&group, bytes));
 			for (size_t i = 0; stretto_algorithms[i]; i++) {
 				const struct stretto_algorithm *one = stretto_algorithms[i];
 				if (one->collective == STRETTO_ALLREDUCE)
-					assert_true(least <=
-						    one->cost(&stretto_link_shm, size, bytes,
-							      one->window(&stretto_link_shm, size,
-									  bytes)));
+					assert_true(least <= one->cost(&group, bytes,
+								       one->window(&group, bytes)));
 			}
 		}
 }
