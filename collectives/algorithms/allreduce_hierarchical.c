@@ -239,8 +239,8 @@ static void build(struct stretto_schedule *schedule)
 }
 
 /*
- * The leaders of a node share its way to the others. While a window is between nodes, another is
- * within them: of long vectors, the slower of the two counts.
+ * The leaders of a node share its way to the others. What a node gives to its ranks overlaps what
+ * comes in, all but the last block; and while one window is between nodes, another is within them.
  */
 static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
@@ -248,14 +248,15 @@ static double cost(const struct stretto_group *group, size_t bytes, size_t windo
 	double vector = stretto_window_bytes(bytes, window);
 	double nodes = group->nodes;
 	double part = vector / group->least;
-	double others = group->most - 1;
-	double reduced = others * part + (nodes - 1) / nodes * part;
-	double within = (others * part + (others > 0 ? vector : 0)) * near->per_byte +
-			reduced * near->per_reduce;
+	double first = (group->most - 1) * part * (near->per_byte + near->per_reduce);
 	double across = 2 * (nodes - 1) / nodes * vector * group->link->per_byte;
+	double reduction = (nodes - 1) / nodes * part * near->per_reduce;
+	double last = (vector - (group->most == group->least ? part : 0)) * near->per_byte;
 
-	return 2 * near->latency + 2 * (nodes - 1) * group->link->latency + within + across +
-	       stretto_windows_after_first(bytes, window) * stretto_greater(within, across);
+	return 2 * near->latency + 2 * (nodes - 1) * group->link->latency + first + across +
+	       reduction + last / nodes +
+	       stretto_windows_after_first(bytes, window) *
+		       stretto_greater(first + reduction + last, across);
 }
 
 static size_t window(const struct stretto_group *group, size_t bytes)

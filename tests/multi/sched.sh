@@ -69,9 +69,9 @@ chooses() { # chooses ALGORITHM ARGUMENTS...
 	sched "$@"
 	head -n 1 "$out" | grep -q "algorithm $algorithm:"
 }
-check long_vector_over_nodes_is_hierarchical chooses hierarchical allreduce -N 4,4,4,4 -c 1M
-check long_vector_on_a_node_is_not chooses ring allreduce -N 4 -c 1M
-check one_rank_a_node_is_not chooses ring allreduce -N 1,1,1,1 -c 1M
+check long_vector_over_nodes_is_hierarchical chooses hierarchical allreduce -N 4,4,4,4 -c 64M
+check long_vector_on_a_node_is_not chooses ring allreduce -N 4 -c 64M
+check one_rank_a_node_is_not chooses ring allreduce -N 1,1,1,1 -c 64M
 
 refused() { # refused TEXT ARGUMENTS...: exit 2, one line on stderr that says TEXT, nothing on stdout
 	text=$1
