@@ -12,7 +12,8 @@
 	X(stretto_broadcast_chain)                                                                 \
 	X(stretto_allgather_ring)                                                                  \
 	X(stretto_reduce_scatter_ring)                                                             \
-	X(stretto_barrier_dissemination)
+	X(stretto_barrier_dissemination)                                                           \
+	X(stretto_allreduce_hierarchical)
 
 #define X(name) extern const struct stretto_algorithm name;
 ALGORITHMS(X)

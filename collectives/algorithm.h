@@ -18,6 +18,16 @@ struct stretto_link {
 	size_t message;    /* bytes from which on what a message costs in itself hardly counts */
 };
 
+/* The ranks of an operation as the cost model sees them. */
+struct stretto_group {
+	int size;                        /* number of ranks */
+	int nodes;                       /* that they are on */
+	int least;                       /* ranks on a node, at least */
+	int most;                        /* and at most; they share the node's way to the others */
+	const struct stretto_link *link; /* between any two: the slowest there is */
+	const struct stretto_link *near; /* between two of a node; `link` if that is no faster */
+};
+
 struct stretto_algorithm {
 	const char *name; /* as users write it: "ring" */
 	enum stretto_collective collective;
@@ -29,12 +39,14 @@ struct stretto_algorithm {
 	void (*build)(struct stretto_schedule *schedule);
 	/*
 	 * Estimated seconds for `bytes` (of the vector for allreduce and broadcast, of all blocks
-	 * together for allgather and reduce_scatter) on `size` ranks, and with `window` bytes of
-	 * it per window.
+	 * together for allgather and reduce_scatter) on the ranks of a group, and with `window`
+	 * bytes of it per window.
 	 */
-	double (*cost)(const struct stretto_link *link, int size, size_t bytes, size_t window);
+	double (*cost)(const struct stretto_group *group, size_t bytes, size_t window);
 	/* Bytes (counted as for cost) of the best window; SIZE_MAX where sliding wins nothing. */
-	size_t (*window)(const struct stretto_link *link, int size, size_t bytes);
+	size_t (*window)(const struct stretto_group *group, size_t bytes);
+	/* Whether it is considered for a group unless it is asked for. NULL: always. */
+	bool (*suits)(const struct stretto_group *group);
 };
 
 /* All algorithms, ended by NULL. */

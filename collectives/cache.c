@@ -2,12 +2,21 @@
 #include "collectives/cache.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+static bool same_nodes(const struct stretto_shape *a, const struct stretto_shape *b)
+{
+	if (!a->node || !b->node)
+		return a->node == b->node;
+	return a->nodes == b->nodes &&
+	       memcmp(a->node, b->node, (size_t)a->size * sizeof *a->node) == 0;
+}
 
 static bool same_shape(const struct stretto_shape *a, const struct stretto_shape *b)
 {
 	return a->collective == b->collective && a->rank == b->rank && a->size == b->size &&
 	       a->root == b->root && a->count == b->count && a->stride == b->stride &&
-	       a->in_place == b->in_place;
+	       a->in_place == b->in_place && same_nodes(a, b);
 }
 
 static void drop(struct stretto_cached_schedule *entry)

@@ -26,12 +26,16 @@ static char *address_of(const struct stretto_exec_slot *slot, const struct stret
 	return exec->base[span->buffer] + first * exec->plan.element_size;
 }
 
+/* The endpoint of a rank, as the schedule counts them. */
+static struct stretto_endpoint *endpoint_of(const struct stretto_exec *exec, int peer)
+{
+	return exec->plan.channel->endpoints[exec->plan.ranks[peer]];
+}
+
 /* Whether the endpoint's transport hands over payload where it lies. */
 static bool has_sink(const struct stretto_exec *exec, const struct stretto_step *step)
 {
-	int peer = exec->plan.comm->ranks[step->peer];
-
-	return exec->plan.channel->endpoints[peer]->transport->limits.sinks;
+	return endpoint_of(exec, step->peer)->transport->limits.sinks;
 }
 
 static void queue_ready(struct stretto_exec_slot *slot, int index)
@@ -99,11 +103,12 @@ static void complete(struct stretto_exec_slot *slot, int index)
 static void message_failed(struct stretto_exec_step *state, stretto_status status)
 {
 	struct stretto_exec *exec = state->slot->exec;
-	int peer = step_of(state)->peer;
+	int other = exec->plan.ranks[step_of(state)->peer];
+	int peer = stretto_comm_rank_of(exec->plan.comm, other);
 	struct stretto_notice notice = {
 		.sequence = exec->work.sequence,
 		.origin = exec->plan.comm->world->rank,
-		.other = exec->plan.comm->ranks[peer],
+		.other = other,
 	};
 
 	/* Where the signatures differ that was said already, by who compared them. */
@@ -259,13 +264,9 @@ static stretto_status start_step(struct stretto_exec_slot *slot, int index)
 
 	switch (step->kind) {
 	case STRETTO_STEP_SEND:
-		return start_send(
-			state, step,
-			exec->plan.channel->endpoints[exec->plan.comm->ranks[step->peer]]);
+		return start_send(state, step, endpoint_of(exec, step->peer));
 	case STRETTO_STEP_RECV:
-		return start_recv(
-			state, step,
-			exec->plan.channel->endpoints[exec->plan.comm->ranks[step->peer]]);
+		return start_recv(state, step, endpoint_of(exec, step->peer));
 	case STRETTO_STEP_REDUCE:
 		run_reduce(slot, step);
 		break;
@@ -344,7 +345,7 @@ static stretto_status begin(struct stretto_exec *exec)
 	for (int i = 0; i < exec->peer_count; i++) {
 		struct stretto_endpoint *endpoint;
 		stretto_status status = stretto_channel_endpoint(
-			exec->plan.channel, exec->plan.comm->ranks[exec->peers[i]], &endpoint);
+			exec->plan.channel, exec->plan.ranks[exec->peers[i]], &endpoint);
 
 		if (status != STRETTO_OK)
 			return status;
@@ -411,8 +412,7 @@ static bool fail(struct stretto_work *work, stretto_status status)
 	bool settled = true;
 
 	for (int i = 0; i < exec->peer_count; i++) {
-		struct stretto_endpoint *endpoint =
-			exec->plan.channel->endpoints[exec->plan.comm->ranks[exec->peers[i]]];
+		struct stretto_endpoint *endpoint = endpoint_of(exec, exec->peers[i]);
 
 		if (endpoint)
 			settled &= stretto_work_cancel(work, endpoint);

@@ -64,6 +64,7 @@ struct stretto_exec_counts {
 /* What a part is made from. */
 struct stretto_exec_plan {
 	struct stretto_comm *comm;
+	const int *ranks; /* world ranks, by rank as the schedules count; the communicator's */
 	struct stretto_channel *channel;
 	const struct stretto_schedule *full; /* of a whole window; outlives the part */
 	const struct stretto_schedule *rest; /* of the shorter last window; NULL if there is none */
@@ -99,7 +100,7 @@ struct stretto_exec {
 	char *tmp;           /* all slots' TMP, a region; NULL if none is needed; owned */
 	size_t next_window;  /* to be started */
 	size_t windows_left; /* not complete */
-	int *peers;          /* ranks that the schedules talk to; owned */
+	int *peers;          /* ranks that the schedules talk to, as these count; owned */
 	int peer_count;
 	int step_capacity; /* of each slot's steps and queue */
 	bool started;      /* endpoints exist, first windows are in their slots */

@@ -138,21 +138,39 @@ static struct stretto_coll_args normal_form(const struct stretto_coll_args *args
 	return form;
 }
 
+/*
+ * Whether the schedule counts ranks by their places in the topology's order, which keeps neighbours
+ * close; where blocks of a buffer belong to ranks it counts as the communicator does.
+ */
+static bool is_ordered(const struct stretto_request *request)
+{
+	return request->args.collective != STRETTO_ALLGATHER &&
+	       request->args.collective != STRETTO_REDUCE_SCATTER;
+}
+
 /* One schedule of `count` elements of the vector (or of each block) for the request. */
 static stretto_status schedule_for(const struct stretto_request *request, size_t count,
 				   const struct stretto_schedule **schedule)
 {
-	struct coll_state *state = request->comm->extension;
+	const struct stretto_comm *comm = request->comm;
+	const struct stretto_topology *topology = &comm->topology;
+	struct coll_state *state = comm->extension;
 	struct stretto_shape shape = {
 		.collective = request->args.collective,
-		.rank = request->comm->rank,
-		.size = request->comm->size,
+		.rank = comm->rank,
+		.size = comm->size,
 		.root = request->args.root,
 		.count = count,
 		.stride = request->args.count,
 		.in_place = request->in_place,
 	};
 
+	if (is_ordered(request)) {
+		shape.rank = topology->place[shape.rank];
+		shape.root = topology->place[shape.root];
+		shape.node = topology->node_at;
+		shape.nodes = topology->nodes;
+	}
 	return stretto_schedule_get(&state->schedules, STRETTO_CACHED_SCHEDULES,
 				    request->choice.algorithm, &shape, schedule);
 }
@@ -164,6 +182,7 @@ static stretto_status add_part(struct stretto_request *request, struct stretto_c
 	size_t window = request->choice.window < count ? request->choice.window : count;
 	struct stretto_exec_plan plan = {
 		.comm = request->comm,
+		.ranks = is_ordered(request) ? request->comm->ordered : request->comm->ranks,
 		.channel = channel,
 		.first = first,
 		.window = window,
@@ -218,10 +237,26 @@ static void log_choice(const struct stretto_request *request)
 		     request->choice.reason);
 }
 
+/* The communicator as the cost model sees it: the same on all its ranks. */
+static struct stretto_group group_of(const struct stretto_comm *comm)
+{
+	struct stretto_group group = {
+		.size = comm->size,
+		.nodes = comm->topology.nodes,
+		.least = comm->topology.least,
+		.most = comm->topology.most,
+		.near = comm->world->mapped ? &stretto_link_shm : &stretto_link_network,
+	};
+
+	group.link = group.nodes > 1 ? &stretto_link_network : group.near;
+	return group;
+}
+
 static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_args *args,
 			   struct stretto_request **out)
 {
 	struct stretto_request *request = calloc(1, sizeof *request);
+	struct stretto_group group;
 	stretto_status status;
 
 	if (!request)
@@ -230,9 +265,8 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 	request->comm = comm;
 	request->args = *args;
 	request->in_place = is_in_place(comm, args);
-	status = stretto_select(&comm->world->config,
-				comm->within_node ? &stretto_link_shm : &stretto_link_network, args,
-				comm->size, &request->choice);
+	group = group_of(comm);
+	status = stretto_select(&comm->world->config, &group, args, &request->choice);
 	if (status == STRETTO_OK) {
 		if (args->algorithm)
 			request->args.algorithm = request->choice.algorithm->name;

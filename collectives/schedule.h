@@ -68,7 +68,7 @@ enum { STRETTO_NO_STEP = -1 };
 struct stretto_step {
 	enum stretto_step_kind kind;
 	unsigned flags;          /* STRETTO_STEP_... */
-	int peer;                /* SEND, RECV: rank in the communicator; else -1 */
+	int peer;                /* SEND, RECV: the other rank; else -1 */
 	struct stretto_span dst; /* RECV, REDUCE, COPY */
 	struct stretto_span a;   /* SEND, REDUCE, COPY */
 	struct stretto_span b;   /* REDUCE */
@@ -86,12 +86,18 @@ struct stretto_step {
 /* What a builder is asked for. */
 struct stretto_shape {
 	enum stretto_collective collective;
-	int rank;      /* in the communicator */
+	int rank;      /* as the schedule counts them, see request.c */
 	int size;      /* number of ranks, >= 1 */
-	int root;      /* broadcast */
+	int root;      /* broadcast; counted likewise */
 	size_t count;  /* elements, as in struct stretto_coll_args, of one window */
 	size_t stride; /* elements between blocks (reduce_scatter IN, allgather OUT), >= count */
 	bool in_place; /* see above */
+	/*
+	 * By rank: the number of its node, 0 to nodes - 1, where that matters (allreduce). Borrowed
+	 * from what outlives all schedules. NULL: all are on one node.
+	 */
+	const int *node;
+	int nodes; /* number of nodes; not looked at without `node` */
 };
 
 struct stretto_schedule {

@@ -53,11 +53,10 @@ static size_t total_bytes(const struct stretto_coll_args *args, int size)
 }
 
 /* Bytes of the window, as the configuration or else the algorithm wants it. */
-static size_t window_bytes(const struct stretto_config *config, const struct stretto_link *link,
-			   const struct stretto_algorithm *algorithm, int size, size_t bytes)
+static size_t window_bytes(const struct stretto_config *config, const struct stretto_group *group,
+			   const struct stretto_algorithm *algorithm, size_t bytes)
 {
-	return config->window_bytes > 0 ? config->window_bytes
-					: algorithm->window(link, size, bytes);
+	return config->window_bytes > 0 ? config->window_bytes : algorithm->window(group, bytes);
 }
 
 /* Sets the window of a choice: bytes become elements of `count`, at least one, at most all. */
@@ -127,24 +126,25 @@ static stretto_status from_setting(const char *setting, enum stretto_collective 
 	return STRETTO_OK;
 }
 
-/* The least estimated cost; the reason lists all, the least first. */
+/* The least estimated cost; the reason lists all that suit, the least first. */
 static const struct stretto_algorithm *cheapest(const struct stretto_config *config,
-						const struct stretto_link *link,
-						const struct stretto_coll_args *args, int size,
+						const struct stretto_group *group,
+						const struct stretto_coll_args *args,
 						struct stretto_choice *choice)
 {
 	const struct stretto_algorithm *best = NULL;
-	size_t bytes = total_bytes(args, size);
+	size_t bytes = total_bytes(args, group->size);
 	double least = 0;
 	char others[sizeof(choice->reason)] = "";
 
 	for (int pass = 0; pass < 2; pass++) /* find the least, then list the others */
 		for (size_t i = 0; stretto_algorithms[i]; i++) {
 			const struct stretto_algorithm *one = stretto_algorithms[i];
-			if (one->collective != args->collective || (pass == 1 && one == best))
+			if (one->collective != args->collective || (pass == 1 && one == best) ||
+			    (one->suits && !one->suits(group)))
 				continue;
-			double cost = one->cost(link, size, bytes,
-						window_bytes(config, link, one, size, bytes));
+			double cost =
+				one->cost(group, bytes, window_bytes(config, group, one, bytes));
 			if (pass == 0 && (!best || cost < least)) {
 				best = one;
 				least = cost;
@@ -160,9 +160,21 @@ static const struct stretto_algorithm *cheapest(const struct stretto_config *con
 	return best;
 }
 
-stretto_status stretto_select(const struct stretto_config *config, const struct stretto_link *link,
-			      const struct stretto_coll_args *args, int size,
-			      struct stretto_choice *choice)
+struct stretto_group stretto_group_on_node(int size)
+{
+	return (struct stretto_group){
+		.size = size,
+		.nodes = 1,
+		.least = size,
+		.most = size,
+		.link = &stretto_link_shm,
+		.near = &stretto_link_shm,
+	};
+}
+
+stretto_status stretto_select(const struct stretto_config *config,
+			      const struct stretto_group *group,
+			      const struct stretto_coll_args *args, struct stretto_choice *choice)
 {
 	const struct stretto_algorithm *algorithm = NULL;
 	struct stretto_choice made = {0};
@@ -184,11 +196,11 @@ stretto_status stretto_select(const struct stretto_config *config, const struct 
 	} else if (algorithm) {
 		add_text(made.reason, sizeof(made.reason), "set by STRETTO_ALGORITHM");
 	} else {
-		algorithm = cheapest(config, link, args, size, &made);
+		algorithm = cheapest(config, group, args, &made);
 	}
 	made.algorithm = algorithm;
-	set_window(args, size, window_bytes(config, link, algorithm, size, total_bytes(args, size)),
-		   &made);
+	set_window(args, group->size,
+		   window_bytes(config, group, algorithm, total_bytes(args, group->size)), &made);
 	*choice = made;
 	return STRETTO_OK;
 }

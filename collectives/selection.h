@@ -23,12 +23,15 @@ struct stretto_choice {
 extern const struct stretto_link stretto_link_shm;
 extern const struct stretto_link stretto_link_network;
 
+/* Ranks that share a node and its memory. */
+struct stretto_group stretto_group_on_node(int size);
+
 /*
- * Chooses for args on `size` ranks over `link`. STRETTO_INVALID if args or the configuration name
+ * Chooses for args on the ranks of a group. STRETTO_INVALID if args or the configuration name
  * an algorithm that does not exist for this collective; the log lists those that do.
  */
-stretto_status stretto_select(const struct stretto_config *config, const struct stretto_link *link,
-			      const struct stretto_coll_args *args, int size,
-			      struct stretto_choice *choice);
+stretto_status stretto_select(const struct stretto_config *config,
+			      const struct stretto_group *group,
+			      const struct stretto_coll_args *args, struct stretto_choice *choice);
 
 #endif

@@ -139,27 +139,54 @@ static void break_early(struct stretto_comm *comm)
 	}
 }
 
+static void free_comm(struct stretto_comm *comm)
+{
+	stretto_topology_fini(&comm->topology);
+	free(comm->ordered);
+	free(comm->ranks);
+	free(comm);
+}
+
+/* Fills in who is in it and where, of world ranks. */
+static stretto_status set_ranks(struct stretto_comm *comm, const int *ranks)
+{
+	size_t size = (size_t)comm->size;
+	int *nodes = calloc(size, sizeof *nodes);
+	stretto_status status = STRETTO_NO_MEMORY;
+
+	comm->ranks = calloc(size, sizeof *comm->ranks);
+	comm->ordered = calloc(size, sizeof *comm->ordered);
+	if (nodes && comm->ranks && comm->ordered) {
+		memcpy(comm->ranks, ranks, size * sizeof *ranks);
+		for (int i = 0; i < comm->size; i++)
+			nodes[i] = comm->world->node[ranks[i]];
+		status = stretto_topology_init(&comm->topology, nodes, comm->size,
+					       comm->world->size);
+	}
+	for (int i = 0; status == STRETTO_OK && i < comm->size; i++)
+		comm->ordered[i] = ranks[comm->topology.order[i]];
+	free(nodes);
+	return status;
+}
+
 stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, int size, int rank,
 				 uint64_t id, struct stretto_comm **out)
 {
 	struct stretto_comm *comm = calloc(1, sizeof *comm);
+	stretto_status status;
 
 	if (!comm)
 		return STRETTO_NO_MEMORY;
-	comm->ranks = malloc((size_t)size * sizeof *comm->ranks);
-	if (!comm->ranks) {
-		free(comm);
-		return STRETTO_NO_MEMORY;
-	}
-	memcpy(comm->ranks, ranks, (size_t)size * sizeof *ranks);
 	comm->world = world;
 	comm->id = id;
 	comm->rank = rank;
 	comm->size = size;
 	comm->next_sequence = 1;
-	comm->within_node = true;
-	for (int i = 0; i < size; i++)
-		comm->within_node &= world->local[ranks[i]];
+	status = set_ranks(comm, ranks);
+	if (status != STRETTO_OK) {
+		free_comm(comm);
+		return status;
+	}
 	pthread_mutex_lock(&world->lock);
 	stretto_list_append(&world->comms, &comm->link);
 	comm->number = world->next_number++;
@@ -188,8 +215,7 @@ void stretto_comm_free(struct stretto_comm *comm)
 		stretto_channel_leave_baton(world->channels[c]);
 	if (comm->extension)
 		comm->extension_free(comm->extension);
-	free(comm->ranks);
-	free(comm);
+	free_comm(comm);
 }
 
 int stretto_compute_cores(const struct stretto_comm *comm)

@@ -24,6 +24,7 @@
 #include "runtime/config.h"
 #include "runtime/list.h"
 #include "runtime/memory.h"
+#include "runtime/topology.h"
 
 struct stretto_comm {
 	struct stretto_list link; /* in world.comms */
@@ -32,9 +33,10 @@ struct stretto_comm {
 	uint32_t number; /* of this process, for messages */
 	int rank;
 	int size;
-	bool within_node;             /* all its ranks reach each other without a network */
-	int *ranks;                   /* world ranks, by rank in the communicator; owned */
-	uint32_t next_sequence;       /* of the next operation; the first is 1 */
+	int *ranks;                       /* world ranks, by rank in the communicator; owned */
+	struct stretto_topology topology; /* where its ranks are; owned */
+	int *ordered;                     /* world ranks, in the order of the topology; owned */
+	uint32_t next_sequence;           /* of the next operation; the first is 1 */
 	_Atomic int status;           /* enum stretto_status; set once, after error was written */
 	char error[768];              /* why it is broken */
 	struct stretto_notice notice; /* what the other ranks are told about that */
@@ -56,8 +58,9 @@ struct stretto_world {
 	struct stretto_bootstrap *bootstrap;
 	int rank;
 	int size;
-	bool *local;        /* by world rank: reached without a network; owned */
-	int local_size;     /* how many are, this one included; 0 before it is known */
+	int *node;          /* by world rank: its node, numbered by their first ranks; owned */
+	int local_size;     /* ranks on this node, this one included; 0 before it is known */
+	bool mapped;        /* all ranks of a node reach each other through mapped memory */
 	int reserved_cores; /* cores of the affinity mask that progress threads were pinned to */
 	struct stretto_memory memory;
 	struct stretto_channel **channels; /* config.channels of them; owned */

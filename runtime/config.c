@@ -35,6 +35,7 @@ const struct stretto_setting stretto_settings[] = {
 	{"STRETTO_BOOTSTRAP_TIMEOUT_SECONDS", "60", "deadline for the ranks to meet and to part", SECONDS, FIELD(bootstrap_timeout_seconds), 0.001, 1e9},
 	{"STRETTO_LOG", "warn", "what is logged: error, warn, info or debug", TEXT, FIELD(log_level), 0, 0},
 	{"STRETTO_TRANSPORTS", "", "transports to use, the first that reaches a peer wins; empty for all", TEXT, FIELD(transports), 0, 0},
+	{"STRETTO_NODE", "", "ranks of a host with another word here count as on another node; for tests", TEXT, FIELD(node), 0, 0},
 	{"STRETTO_PACE", "0:0", "deliver as a link of RATE:LATENCY would, e.g. 10gbit:20us", PACE, FIELD(pace), 0, 0},
 	{"STRETTO_CHANNELS", "1", "lanes (progress threads) that large operations are striped over", BYTES, FIELD(channels), 1, 16},
 	{"STRETTO_SPIN_SECONDS", "-1", "how long a waiter polls before it sleeps; negative for auto", SECONDS, FIELD(spin_seconds), -1, 1},

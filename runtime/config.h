@@ -40,6 +40,7 @@ struct stretto_config {
 	double bootstrap_timeout_seconds; /* of init and finalize */
 	/* Runtime. */
 	char log_level[STRETTO_CONFIG_TEXT];
+	char node[STRETTO_CONFIG_TEXT];       /* splits the ranks of a host into nodes */
 	char transports[STRETTO_CONFIG_TEXT]; /* comma list, first that reaches wins; "" = all */
 	struct stretto_pace pace;
 	size_t channels;

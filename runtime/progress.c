@@ -239,7 +239,7 @@ static void choose_polling(const struct stretto_world *world, struct stretto_cha
 
 	channel->crowded = threads > cores;
 	channel->spin_wait = channel->crowded ? SPIN_CROWDED_NS : SPIN_WAIT_NS;
-	if (world->local_size < world->size)
+	if (world->local_size < world->size || !world->mapped)
 		channel->spin_wait = SPIN_NETWORK_NS;
 	channel->spin_progress = 2 * threads <= cores ? SPIN_PROGRESS_NS : 0;
 	if (wish >= 0) {

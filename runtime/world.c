@@ -21,13 +21,14 @@
 #define LINGER_LEAST_SECONDS 0.2
 #define LINGER_SECONDS       1.0
 
-enum { BLOB_MAGIC = 0x53574c44, BLOB_VERSION = 1 };
+enum { BLOB_MAGIC = 0x53574c44, BLOB_VERSION = 2 };
 
 struct blob_head {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t channels;
 	uint32_t bytes; /* of the whole blob */
+	struct stretto_node_id node;
 };
 
 struct blob_entry {
@@ -41,10 +42,18 @@ static stretto_status make_blob(const struct stretto_world *world, char **out, s
 	size_t limit = sizeof(struct blob_head) +
 		       world->config.channels * STRETTO_DEVICES_MAX *
 			       (sizeof(struct blob_entry) + STRETTO_ADDRESS_MAX);
-	struct blob_head head = {BLOB_MAGIC, BLOB_VERSION, (uint32_t)world->config.channels, 0};
-	char *blob = calloc(1, limit);
+	struct blob_head head = {
+		.magic = BLOB_MAGIC,
+		.version = BLOB_VERSION,
+		.channels = (uint32_t)world->config.channels,
+	};
+	stretto_status status = stretto_node_identify(&world->config, &head.node);
 	size_t at = sizeof head;
+	char *blob;
 
+	if (status != STRETTO_OK)
+		return status;
+	blob = calloc(1, limit);
 	if (!blob)
 		return STRETTO_NO_MEMORY;
 	for (size_t c = 0; c < world->config.channels; c++) {
@@ -122,29 +131,54 @@ struct stretto_peer_address stretto_world_address(const struct stretto_world *wo
 	return none;
 }
 
-/* Finds the ranks whose first channel is reached by a transport that reaches only this node. */
-static stretto_status find_local(struct stretto_world *world)
+static struct stretto_node_id node_id_of(const struct stretto_world *world, int peer)
 {
-	const struct stretto_channel *channel = world->channels[0];
+	struct blob_head head;
 
-	world->local = calloc((size_t)world->size, sizeof *world->local);
-	if (!world->local)
-		return STRETTO_NO_MEMORY;
-	for (int peer = 0; peer < world->size; peer++) {
-		bool local = peer == world->rank;
+	memcpy(&head, world->addresses + (size_t)peer * world->address_bytes, sizeof head);
+	return head.node;
+}
 
-		for (int d = 0; d < channel->device_count && !local; d++) {
-			struct stretto_device *device = channel->devices[d];
-			struct stretto_peer_address address =
-				stretto_world_address(world, peer, 0, device->transport->name);
+/* Whether a rank published an address of a transport for the ranks of its node. */
+static bool offers_memory(const struct stretto_world *world, int peer)
+{
+	for (size_t i = 0; stretto_transports[i]; i++) {
+		const struct stretto_transport *transport = stretto_transports[i];
 
-			local = device->transport->limits.same_node &&
-				device->transport->reaches(device, peer, address.blob,
-							   address.bytes);
-		}
-		world->local[peer] = local;
-		world->local_size += local;
+		if (transport->limits.same_node && transport != &stretto_transport_self &&
+		    stretto_world_address(world, peer, 0, transport->name).bytes > 0)
+			return true;
 	}
+	return false;
+}
+
+/* Numbers the nodes. From what all ranks have published, so that all come to the same result. */
+static stretto_status find_nodes(struct stretto_world *world)
+{
+	int *first = calloc((size_t)world->size, sizeof *first); /* rank, by node */
+	int count = 0;
+
+	world->node = calloc((size_t)world->size, sizeof *world->node);
+	if (!first || !world->node) {
+		free(first);
+		return STRETTO_NO_MEMORY;
+	}
+	world->mapped = true;
+	for (int peer = 0; peer < world->size; peer++) {
+		struct stretto_node_id id = node_id_of(world, peer), other;
+		int node = -1;
+
+		do {
+			if (++node == count)
+				first[count++] = peer;
+			other = node_id_of(world, first[node]);
+		} while (!stretto_node_same(&id, &other));
+		world->node[peer] = node;
+		world->mapped &= world->size == 1 || offers_memory(world, peer);
+	}
+	for (int peer = 0; peer < world->size; peer++)
+		world->local_size += world->node[peer] == world->node[world->rank];
+	free(first);
 	return STRETTO_OK;
 }
 
@@ -198,7 +232,7 @@ static void free_world(struct stretto_world *world)
 	stretto_memory_fini(&world->memory);
 	pthread_mutex_destroy(&world->lock);
 	free(world->addresses);
-	free(world->local);
+	free(world->node);
 	free(world);
 }
 
@@ -221,7 +255,7 @@ static stretto_status open_world(struct stretto_world *world,
 	if (status == STRETTO_OK)
 		status = exchange_addresses(world);
 	if (status == STRETTO_OK)
-		status = find_local(world);
+		status = find_nodes(world);
 	if (status == STRETTO_OK)
 		status = stretto_progress_start(world);
 	return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * stretto-info: what this build can do on this machine, the limits that matter to it, and every
- * setting with its value and where that is from.
+ * setting with its value and where that is from; or, in a job, where its ranks are.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,12 +18,14 @@
 #include "collectives/kernels_internal.h"
 #include "runtime/config.h"
 #include "runtime/transport.h"
+#include "tools/lib/job.h"
 #include "tools/lib/machine.h"
 #include "tools/lib/options.h"
 
-enum { JSON = TOOL_LONG_ONLY };
+enum { JSON = TOOL_LONG_ONLY, JOB };
 
 static const struct tool_option options_table[] = {
+	{"job", JOB, NULL, "under a launcher: where each rank of the job is, on rank 0"},
 	{"json", JSON, NULL, "print JSON"},
 	{NULL, 0, NULL, NULL},
 };
@@ -32,7 +34,7 @@ static const struct tool tool = {
 	"[OPTIONS]",
 	"Shows the build, the transports and why each is usable or not, the limits, the settings.",
 	options_table,
-	"Exit: 0, or 2 for a wrong command line or a malformed setting.",
+	"Exit: 0, 2 for a wrong command line or a malformed setting, 3 if the job does not meet.",
 	false,
 };
 
@@ -275,14 +277,16 @@ int main(int argc, char **argv)
 	void (*print)(const char *title, const struct fact *facts, size_t count) = print_text;
 	struct stretto_config config;
 	struct fact facts[24];
-	bool json = false;
+	bool json = false, job = false;
 
-	while (tool_next(&tool, argc, argv) == JSON)
-		json = true;
+	for (int id = tool_next(&tool, argc, argv); id >= 0; id = tool_next(&tool, argc, argv))
+		*(id == JOB ? &job : &json) = true;
 	if (optind < argc)
 		tool_fail("'%s' is too much", argv[optind]);
 	if (stretto_config_load(&config, NULL) != STRETTO_OK)
 		return TOOL_USAGE; /* the log has said which setting */
+	if (job)
+		return tool_end(job_show(json));
 	if (json)
 		print = print_json;
 	printf(json ? "{\n" : "");

@@ -22,6 +22,10 @@ struct request {
 	const char *algorithm; /* NULL: the library's choice */
 	long rank;             /* the one to print; -1 for all */
 	bool check;            /* prove instead of print */
+	int nodes;             /* number of nodes; 0: not asked for, all are on one */
+	int counts[RANKS_MAX]; /* ranks on each node */
+	bool cyclic;           /* ranks are dealt out to the nodes */
+	int node[RANKS_MAX];   /* by rank: its node */
 };
 
 /* All ranks' schedules and the round of every step. */
@@ -31,7 +35,7 @@ struct group {
 	int size;
 };
 
-enum { OPTION_IN_PLACE = TOOL_LONG_ONLY };
+enum { OPTION_IN_PLACE = TOOL_LONG_ONLY, OPTION_CYCLIC };
 
 static const struct tool_option options[] = {
 	{"algorithm", 'a', "NAME", "algorithm (default: the library's choice for float)"},
@@ -39,6 +43,8 @@ static const struct tool_option options[] = {
 	{"count", 'c', "ELEMENTS", "elements: of the vector, or of each rank's block (default 8)"},
 	{"rank", 'r', "RANK", "print only this rank"},
 	{"root", 'R', "RANK", "root of a broadcast (default 0)"},
+	{"nodes", 'N', "LIST", "ranks on each node, such as 2,1,3; in place of --size"},
+	{"cyclic", OPTION_CYCLIC, NULL, "ranks go to the nodes in turn, not node by node"},
 	{"in-place", OPTION_IN_PLACE, NULL, "in and out are one buffer"},
 	{"check", 'k', NULL, "prove the schedules of all ranks instead of printing them"},
 	{0},
@@ -60,6 +66,40 @@ static enum stretto_collective read_collective(const char *word)
 		if (strcmp(word, stretto_collective_name((enum stretto_collective)c)) == 0)
 			return (enum stretto_collective)c;
 	tool_fail("no collective is called \"%s\"", word);
+}
+
+/* Reads "2,1,3". */
+static void read_nodes(struct request *request, const char *list)
+{
+	request->shape.size = 0;
+	for (request->nodes = 0; request->nodes == 0 || *list; request->nodes++) {
+		char word[16];
+		size_t length = strcspn(list, ",");
+
+		snprintf(word, sizeof word, "%.*s", (int)length, list);
+		long count = tool_int("--nodes", word, 1, RANKS_MAX);
+		if (request->shape.size + count > RANKS_MAX)
+			tool_fail("--nodes: more than %d ranks", RANKS_MAX);
+		request->counts[request->nodes] = (int)count;
+		request->shape.size += (int)count;
+		list += length;
+		list += *list == ',' && list[1];
+	}
+}
+
+/* Gives each rank its node. */
+static void place_ranks(struct request *request)
+{
+	int rank = 0;
+
+	for (int turn = 0; rank < request->shape.size; turn++)
+		for (int node = 0; node < request->nodes; node++) {
+			int share = request->cyclic ? 1 : request->counts[node];
+			int before = turn * share;
+
+			for (int i = 0; i < share && before + i < request->counts[node]; i++)
+				request->node[rank++] = node;
+		}
 }
 
 static struct request read_request(int argc, char **argv)
@@ -84,6 +124,12 @@ static struct request read_request(int argc, char **argv)
 		case 'R':
 			request.shape.root = (int)tool_int("--root", optarg, 0, RANKS_MAX - 1);
 			break;
+		case 'N':
+			read_nodes(&request, optarg);
+			break;
+		case OPTION_CYCLIC:
+			request.cyclic = true;
+			break;
 		case OPTION_IN_PLACE:
 			request.shape.in_place = true;
 			break;
@@ -96,8 +142,12 @@ static struct request read_request(int argc, char **argv)
 	if (request.rank >= request.shape.size || request.shape.root >= request.shape.size)
 		tool_fail("the ranks of %d are 0 to %d", request.shape.size,
 			  request.shape.size - 1);
+	if (request.cyclic && request.nodes == 0)
+		tool_fail("--cyclic needs --nodes");
 	if (request.shape.collective == STRETTO_BARRIER)
 		request.shape.count = 0;
+	if (request.nodes > 0)
+		place_ranks(&request);
 	request.shape.stride = request.shape.count;
 	return request;
 }
@@ -178,10 +228,20 @@ static const struct stretto_algorithm *choose(const struct request *request)
 					       .type = STRETTO_F32,
 					       .count = request->shape.count,
 					       .algorithm = request->algorithm};
+	struct stretto_group group = stretto_group_on_node(request->shape.size);
 	struct stretto_choice choice;
 
-	if (stretto_select(&config, &stretto_link_shm, &args, request->shape.size, &choice) !=
-	    STRETTO_OK)
+	if (request->nodes > 1) {
+		group.nodes = request->nodes;
+		group.link = &stretto_link_network;
+		group.most = 0;
+		for (int node = 0; node < request->nodes; node++) {
+			int count = request->counts[node];
+			group.least = count < group.least ? count : group.least;
+			group.most = count > group.most ? count : group.most;
+		}
+	}
+	if (stretto_select(&config, &group, &args, &choice) != STRETTO_OK)
 		exit(TOOL_USAGE); /* the log has said why */
 	return choice.algorithm;
 }
@@ -192,6 +252,10 @@ static struct group build_group(const struct request *request)
 	const struct stretto_algorithm *algorithm = choose(request);
 	struct group group = {.size = shape.size};
 
+	if (request->nodes > 0) {
+		shape.node = request->node;
+		shape.nodes = request->nodes;
+	}
 	group.all = allocate((size_t)shape.size, sizeof(*group.all));
 	for (int r = 0; r < shape.size; r++) {
 		shape.rank = r;
@@ -219,6 +283,7 @@ struct totals {
 	int rounds;
 	int messages; /* sent */
 	size_t sent;  /* elements */
+	size_t far;   /* of them, to other nodes */
 	size_t tmp;   /* elements of scratch */
 };
 
@@ -228,19 +293,22 @@ static struct totals find_totals(const struct group *group)
 
 	for (int r = 0; r < group->size; r++) {
 		const struct stretto_schedule *schedule = &group->all[r];
+		const int *node = schedule->shape.node;
 		int messages = 0;
-		size_t sent = 0;
+		size_t sent = 0, far = 0;
 		for (int i = 0; i < schedule->step_count; i++) {
 			const struct stretto_step *step = &schedule->steps[i];
 			int round = group->rounds[r][i];
 			if (step->kind == STRETTO_STEP_SEND) {
 				messages++;
 				sent += step->a.count;
+				far += node && node[r] != node[step->peer] ? step->a.count : 0;
 			}
 			most.rounds = round > most.rounds ? round : most.rounds;
 		}
 		most.messages = messages > most.messages ? messages : most.messages;
 		most.sent = sent > most.sent ? sent : most.sent;
+		most.far = far > most.far ? far : most.far;
 		most.tmp = schedule->tmp_count > most.tmp ? schedule->tmp_count : most.tmp;
 	}
 	return most;
@@ -259,6 +327,9 @@ static void print_header(const struct group *group)
 	printf("\ncost: %d rounds; a rank sends at most %d messages, %zu elements; scratch of %zu "
 	       "elements\n",
 	       most.rounds, most.messages, most.sent, most.tmp);
+	if (shape->node)
+		printf("%d nodes: a rank sends at most %zu elements to others\n", shape->nodes,
+		       most.far);
 }
 
 static const char *span_text(const struct stretto_span *span, char *buf, size_t size)

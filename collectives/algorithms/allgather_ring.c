@@ -39,18 +39,18 @@ static void build(struct stretto_schedule *schedule)
 	}
 }
 
-static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
-	double n = size;
-	double flight = (n - 1) / n * stretto_window_bytes(bytes, window) * link->per_byte;
+	double n = group->size;
+	double flight = (n - 1) / n * stretto_window_bytes(bytes, window) * group->link->per_byte;
 
-	return (n - 1) * link->latency + flight +
+	return (n - 1) * group->link->latency + flight +
 	       stretto_windows_after_first(bytes, window) * flight;
 }
 
-static size_t window(const struct stretto_link *link, int size, size_t bytes)
+static size_t window(const struct stretto_group *group, size_t bytes)
 {
-	return stretto_ring_window(size, bytes, link->message);
+	return stretto_ring_window(group->size, bytes, group->link->message);
 }
 
 const struct stretto_algorithm stretto_allgather_ring = {

@@ -103,21 +103,22 @@ static void build(struct stretto_schedule *schedule)
 		stretto_schedule_send(schedule, rank - 1, state.out, state.ready, STRETTO_NO_STEP);
 }
 
-static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
-	int swaps = stretto_log2_floor(size);
-	int folds = size > 1 << swaps ? 1 : 0;
+	int swaps = stretto_log2_floor(group->size);
+	int folds = group->size > 1 << swaps ? 1 : 0;
 	double vector = (double)bytes;
+	/* All ranks of a node send at the same time. */
+	double flight = vector * group->link->per_byte * (group->nodes > 1 ? group->most : 1);
 
 	(void)window; /* every window pays the same rounds: nothing overlaps that matters */
-	return (swaps + 2 * folds) * (link->latency + vector * link->per_byte) +
-	       (swaps + folds) * vector * link->per_reduce;
+	return (swaps + 2 * folds) * (group->link->latency + flight) +
+	       (swaps + folds) * vector * group->link->per_reduce;
 }
 
-static size_t window(const struct stretto_link *link, int size, size_t bytes)
+static size_t window(const struct stretto_group *group, size_t bytes)
 {
-	(void)link;
-	(void)size;
+	(void)group;
 	(void)bytes;
 	return SIZE_MAX;
 }

@@ -79,20 +79,20 @@ static void build(struct stretto_schedule *schedule)
 	}
 }
 
-static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
-	double n = size;
+	double n = group->size;
 	double block = stretto_window_bytes(bytes, window) / n;
-	double flight = 2 * (n - 1) * block * link->per_byte;
-	double reduction = (n - 1) * block * link->per_reduce;
+	double flight = 2 * (n - 1) * block * group->link->per_byte;
+	double reduction = (n - 1) * block * group->link->per_reduce;
 
-	return 2 * (n - 1) * link->latency + flight + reduction +
+	return 2 * (n - 1) * group->link->latency + flight + reduction +
 	       stretto_windows_after_first(bytes, window) * stretto_greater(flight, reduction);
 }
 
-static size_t window(const struct stretto_link *link, int size, size_t bytes)
+static size_t window(const struct stretto_group *group, size_t bytes)
 {
-	return stretto_ring_window(size, bytes, link->message);
+	return stretto_ring_window(group->size, bytes, group->link->message);
 }
 
 const struct stretto_algorithm stretto_allreduce_ring = {

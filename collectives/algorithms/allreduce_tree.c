@@ -126,21 +126,21 @@ static void build(struct stretto_schedule *schedule)
  * Each hop up brings two children's halves in turn, each hop down takes two away. In the steady
  * state a rank sends and receives up to two vectors a window and reduces one.
  */
-static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
-	double depth = stretto_log2_floor(size);
+	double depth = stretto_log2_floor(group->size);
 	double vector = stretto_window_bytes(bytes, window);
-	double flight = 2 * vector * link->per_byte;
-	double reduction = vector * link->per_reduce;
+	double flight = 2 * vector * group->link->per_byte;
+	double reduction = vector * group->link->per_reduce;
 
-	return depth * (2 * link->latency + flight + reduction) +
+	return depth * (2 * group->link->latency + flight + reduction) +
 	       stretto_windows_after_first(bytes, window) * stretto_greater(flight, reduction);
 }
 
-static size_t window(const struct stretto_link *link, int size, size_t bytes)
+static size_t window(const struct stretto_group *group, size_t bytes)
 {
-	return stretto_pipeline_window(2 * stretto_log2_floor(size), link->latency,
-				       2 * link->per_byte, bytes);
+	return stretto_pipeline_window(2 * stretto_log2_floor(group->size), group->link->latency,
+				       2 * group->link->per_byte, bytes);
 }
 
 const struct stretto_algorithm stretto_allreduce_tree = {

@@ -32,17 +32,16 @@ static void build(struct stretto_schedule *schedule)
 	}
 }
 
-static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
 	(void)bytes;
 	(void)window;
-	return stretto_log2_ceil(size) * link->latency;
+	return stretto_log2_ceil(group->size) * group->link->latency;
 }
 
-static size_t window(const struct stretto_link *link, int size, size_t bytes)
+static size_t window(const struct stretto_group *group, size_t bytes)
 {
-	(void)link;
-	(void)size;
+	(void)group;
 	(void)bytes;
 	return SIZE_MAX;
 }

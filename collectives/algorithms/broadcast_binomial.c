@@ -45,16 +45,16 @@ static void build(struct stretto_schedule *schedule)
 		stretto_schedule_send(schedule, parent, nothing, got, confirmed);
 }
 
-static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
 	(void)window; /* every window takes all rounds through the root's link */
-	return stretto_log2_ceil(size) * (2 * link->latency + (double)bytes * link->per_byte);
+	return stretto_log2_ceil(group->size) *
+	       (2 * group->link->latency + (double)bytes * group->link->per_byte);
 }
 
-static size_t window(const struct stretto_link *link, int size, size_t bytes)
+static size_t window(const struct stretto_group *group, size_t bytes)
 {
-	(void)link;
-	(void)size;
+	(void)group;
 	(void)bytes;
 	return SIZE_MAX;
 }

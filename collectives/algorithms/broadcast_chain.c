@@ -39,18 +39,19 @@ static void build(struct stretto_schedule *schedule)
 		stretto_schedule_send(schedule, previous, nothing, got, confirmed);
 }
 
-static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
-	double hops = size - 1;
-	double flight = stretto_window_bytes(bytes, window) * link->per_byte;
+	double hops = group->size - 1;
+	double flight = stretto_window_bytes(bytes, window) * group->link->per_byte;
 
-	return hops * (2 * link->latency + flight) +
+	return hops * (2 * group->link->latency + flight) +
 	       stretto_windows_after_first(bytes, window) * flight;
 }
 
-static size_t window(const struct stretto_link *link, int size, size_t bytes)
+static size_t window(const struct stretto_group *group, size_t bytes)
 {
-	return stretto_pipeline_window(size - 1, link->latency, link->per_byte, bytes);
+	return stretto_pipeline_window(group->size - 1, group->link->latency, group->link->per_byte,
+				       bytes);
 }
 
 const struct stretto_algorithm stretto_broadcast_chain = {

@@ -52,20 +52,20 @@ static void build(struct stretto_schedule *schedule)
 	stretto_schedule_final(schedule, ready);
 }
 
-static double cost(const struct stretto_link *link, int size, size_t bytes, size_t window)
+static double cost(const struct stretto_group *group, size_t bytes, size_t window)
 {
-	double n = size;
+	double n = group->size;
 	double sent = (n - 1) / n * stretto_window_bytes(bytes, window);
-	double flight = sent * link->per_byte;
-	double reduction = sent * link->per_reduce;
+	double flight = sent * group->link->per_byte;
+	double reduction = sent * group->link->per_reduce;
 
-	return (n - 1) * link->latency + flight + reduction +
+	return (n - 1) * group->link->latency + flight + reduction +
 	       stretto_windows_after_first(bytes, window) * stretto_greater(flight, reduction);
 }
 
-static size_t window(const struct stretto_link *link, int size, size_t bytes)
+static size_t window(const struct stretto_group *group, size_t bytes)
 {
-	return stretto_ring_window(size, bytes, link->message);
+	return stretto_ring_window(group->size, bytes, group->link->message);
 }
 
 const struct stretto_algorithm stretto_reduce_scatter_ring = {

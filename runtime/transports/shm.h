@@ -30,6 +30,7 @@
 #include <sys/un.h>
 
 #include "runtime/match.h"
+#include "runtime/topology.h"
 #include "runtime/transport.h"
 #include "runtime/transports/shm_layout.h"
 
@@ -41,9 +42,7 @@ enum {
 
 /* What a rank tells the others of its device. */
 struct shm_address {
-	uint8_t boot[16];   /* the kernel's boot id: one machine */
-	uint64_t net_dev;   /* the network namespace, which abstract sockets belong to */
-	uint64_t net_inode; /* */
+	struct stretto_node_id node; /* shm reaches ranks of the same */
 	uint8_t name[16];   /* of the listening socket: "\0stretto-" and these as hex digits */
 	uint8_t secret[16]; /* must be in the hello of whoever connects */
 };

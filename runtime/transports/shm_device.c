@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shm_device.c: a channel's device, and the transport table. See shm.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/clock.h"
@@ -29,45 +27,6 @@ static bool shm_probe(const struct stretto_config *config, char *why, size_t siz
 	close(fd);
 	snprintf(why, size, "usable, for ranks of the same node");
 	return true;
-}
-
-/* 32 hex digits among others, as the kernel's boot id has them, to 16 bytes. */
-static bool parse_boot_id(const char *text, uint8_t *id)
-{
-	unsigned digits = 0;
-
-	for (; *text && digits < 32; text++) {
-		static const char hex[] = "0123456789abcdef";
-		const char *digit = strchr(hex, *text);
-
-		if (!digit)
-			continue;
-		id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | (uint8_t)(digit - hex));
-		digits++;
-	}
-	return digits == 32;
-}
-
-static stretto_status identify_host(struct shm_address *address)
-{
-	char text[64] = "";
-	struct stat info;
-	ssize_t got = -1;
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
-	if (fd >= 0) {
-		got = read(fd, text, sizeof text - 1);
-		close(fd);
-	}
-	if (got < 0 || !parse_boot_id(text, address->boot) ||
-	    stat("/proc/self/ns/net", &info) != 0) {
-		stretto_error("shm: cannot identify this host from /proc (%s); is it mounted?",
-			      strerror(errno));
-		return STRETTO_SYSTEM;
-	}
-	address->net_dev = info.st_dev;
-	address->net_inode = info.st_ino;
-	return STRETTO_OK;
 }
 
 static stretto_status make_page(struct shm_device *device)
@@ -128,7 +87,7 @@ static stretto_status open_device(const struct stretto_device_env *env, struct s
 		close_device(&device->base);
 		return STRETTO_NO_MEMORY;
 	}
-	status = identify_host(&device->address);
+	status = stretto_node_identify(env->config, &device->address.node);
 	if (status == STRETTO_OK)
 		status = make_page(device);
 	if (status == STRETTO_OK)
@@ -155,8 +114,7 @@ static bool shm_reaches(const struct stretto_device *base, int peer, const void 
 	if (bytes != sizeof address || peer == base->env->rank)
 		return false;
 	memcpy(&address, blob, sizeof address);
-	return memcmp(mine->boot, address.boot, sizeof mine->boot) == 0 &&
-	       mine->net_dev == address.net_dev && mine->net_inode == address.net_inode;
+	return stretto_node_same(&mine->node, &address.node);
 }
 
 static void shm_drop_region(struct stretto_device *base, struct stretto_region *region)

@@ -271,6 +271,9 @@ static inline struct verbs_device *verbs_device_at(const struct verbs_endpoint *
 bool verbs_choose(const struct stretto_config *config, int channel, struct verbs_port *port,
 		  char *why, size_t size);
 
+/* From the core that we run on to a device, as the firmware says it: 10 is the same NUMA node. */
+int verbs_distance(const char *device);
+
 /* Looks again where the port's GID is in the table: indexes move. */
 void verbs_find_gid_again(struct ibv_context *context, struct verbs_port *port);
 

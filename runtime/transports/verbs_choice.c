@@ -23,7 +23,7 @@ enum { PORTS_MAX = 32, GIDS_MAX = 256, NEAR = 10 };
 struct survey {
 	const struct stretto_config *config;
 	struct verbs_port ports[PORTS_MAX];
-	int distance[PORTS_MAX]; /* see distance_to() */
+	int distance[PORTS_MAX]; /* see verbs_distance() */
 	size_t count;
 	char refused[512]; /* what was not taken, and why */
 };
@@ -94,8 +94,7 @@ static int number_in(const char *path, int node, int otherwise)
 	return value;
 }
 
-/* From the core that we run on to the device, as the firmware says it: 10 is the same NUMA node. */
-static int distance_to(const char *device)
+int verbs_distance(const char *device)
 {
 	char path[128];
 	unsigned ours = 0;
@@ -239,7 +238,7 @@ static void take_port(struct survey *survey, struct ibv_context *context, uint8_
 		       address->sa_family == AF_INET ? sizeof(struct sockaddr_in)
 						     : sizeof(struct sockaddr_in6));
 	}
-	survey->distance[survey->count] = distance_to(name);
+	survey->distance[survey->count] = verbs_distance(name);
 	survey->ports[survey->count++] = port;
 }
 

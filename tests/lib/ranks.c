@@ -122,18 +122,33 @@ struct stretto_bootstrap_callbacks meeting_callbacks(struct meeting *meeting, in
 struct rank_start {
 	struct meeting *meeting;
 	int rank;
+	const int *nodes; /* by rank, or NULL */
 	const char *const *settings;
 	rank_function function;
 	void *argument;
 };
 
+enum { SETTINGS_MAX = 16 };
+
 static void *run_rank(void *context)
 {
 	const struct rank_start *start = context;
+	const char *settings[SETTINGS_MAX + 2] = {NULL};
+	char node[32];
+	size_t count = 0;
 	struct stretto_bootstrap_callbacks callbacks =
 		meeting_callbacks(start->meeting, start->rank);
-	struct stretto_options options = {.bootstrap = &callbacks, .settings = start->settings};
+	struct stretto_options options = {.bootstrap = &callbacks, .settings = settings};
 	struct stretto_comm *world;
+
+	for (; start->settings && start->settings[count]; count++) {
+		require(count < SETTINGS_MAX);
+		settings[count] = start->settings[count];
+	}
+	if (start->nodes) {
+		snprintf(node, sizeof node, "STRETTO_NODE=%d", start->nodes[start->rank]);
+		settings[count] = node;
+	}
 
 	require(stretto_init(&options, &world) == STRETTO_OK);
 	start->function(world, start->argument);
@@ -153,6 +168,12 @@ static void prefer_this_node(void)
 
 void run_ranks(int n, const char *const *settings, rank_function function, void *argument)
 {
+	run_ranks_on(NULL, n, settings, function, argument);
+}
+
+void run_ranks_on(const int *nodes, int n, const char *const *settings, rank_function function,
+		  void *argument)
+{
 	struct meeting *meeting = meeting_new(n);
 	struct rank_start *starts = calloc((size_t)n, sizeof *starts);
 	pthread_t *threads = calloc((size_t)n, sizeof *threads);
@@ -160,7 +181,8 @@ void run_ranks(int n, const char *const *settings, rank_function function, void 
 	require(starts && threads);
 	prefer_this_node();
 	for (int rank = 0; rank < n; rank++) {
-		starts[rank] = (struct rank_start){meeting, rank, settings, function, argument};
+		starts[rank] =
+			(struct rank_start){meeting, rank, nodes, settings, function, argument};
 		require(pthread_create(&threads[rank], NULL, run_rank, &starts[rank]) == 0);
 	}
 	for (int rank = 0; rank < n; rank++)
@@ -168,6 +190,20 @@ void run_ranks(int n, const char *const *settings, rank_function function, void 
 	free(threads);
 	free(starts);
 	meeting_free(meeting);
+}
+
+void use_ucx_over_tcp(char **arguments)
+{
+	if (getenv("STRETTO_TEST_UCX"))
+		return;
+	setenv("STRETTO_TEST_UCX", "1", 1);
+	setenv("UCX_TLS", "tcp,self", 1);
+	/* UCX's hooks into mmap() do not go together with ThreadSanitizer's */
+	if (TEST_SLOW)
+		setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
+	execv("/proc/self/exe", arguments);
+	perror("execv");
+	exit(1);
 }
 
 /* Waits for one of the processes until `deadline`; then kills them all. Returns its pid, or 0. */
@@ -200,7 +236,8 @@ int run_processes(int n, const char *const *settings, rank_function function, vo
 		pids[rank] = fork();
 		require(pids[rank] >= 0);
 		if (pids[rank] == 0) {
-			struct rank_start start = {meeting, rank, settings, function, argument};
+			struct rank_start start = {meeting,  rank,     NULL,
+						   settings, function, argument};
 
 			run_rank(&start);
 			fflush(NULL);

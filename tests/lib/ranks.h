@@ -29,6 +29,19 @@ typedef void (*rank_function)(struct stretto_comm *world, void *argument);
 void run_ranks(int n, const char *const *settings, rank_function function, void *argument);
 
 /*
+ * The same with ranks on several nodes, as far as they know: nodes[rank] is any number. shm does not
+ * reach from one to the other, so the settings must name a transport that does.
+ */
+void run_ranks_on(const int *nodes, int n, const char *const *settings, rank_function function,
+		  void *argument);
+
+/*
+ * For main() of a test that uses UCX, first: starts the program again with UCX limited to TCP, since
+ * UCX reads part of its environment when it is loaded. Returns the second time.
+ */
+void use_ucx_over_tcp(char **arguments);
+
+/*
  * Runs `function` on n ranks as processes. Returns how many of them did not exit with status 0, or
  * were killed after `seconds`. The function may end its process by any means; after it returns the
  * rank finalizes and exits 0.

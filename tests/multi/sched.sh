@@ -50,6 +50,28 @@ for ranks in 1 2 7 24; do
 	check "chain_of_${ranks}_is_proved" proves broadcast -a chain -n $ranks -R $((ranks - 1))
 	check "barrier_of_${ranks}_is_proved" proves barrier -n $ranks
 done
+for nodes in 1 4 1,1 2,2 2,1,3 1,5 3,3,3,3; do
+	check "hierarchical_on_${nodes}_is_proved" proves allreduce -a hierarchical -N $nodes -c 100
+	check "hierarchical_on_${nodes}_cyclic_is_proved" \
+		proves allreduce -a hierarchical -N $nodes --cyclic --in-place -c 100
+done
+
+# Within the nodes the whole vector moves, between them each leader's share of it, 2(N-1)/N times.
+shares_between_nodes() {
+	sched allreduce -a hierarchical -N 2,2,2,2 -c 800 --rank 0
+	grep -q '^4 nodes: a rank sends at most 600 elements to others$' "$out"
+}
+check hierarchical_shares_the_way_between_nodes shares_between_nodes
+
+chooses() { # chooses ALGORITHM ARGUMENTS...
+	algorithm=$1
+	shift
+	sched "$@"
+	head -n 1 "$out" | grep -q "algorithm $algorithm:"
+}
+check long_vector_over_nodes_is_hierarchical chooses hierarchical allreduce -N 4,4,4,4 -c 64M
+check long_vector_on_a_node_is_not chooses ring allreduce -N 4 -c 64M
+check one_rank_a_node_is_not chooses ring allreduce -N 1,1,1,1 -c 64M
 
 refused() { # refused TEXT ARGUMENTS...: exit 2, one line on stderr that says TEXT, nothing on stdout
 	text=$1
@@ -59,11 +81,14 @@ refused() { # refused TEXT ARGUMENTS...: exit 2, one line on stderr that says TE
 }
 check no_collective refused 'name one collective'
 check unknown_collective refused 'no collective is called "sum"' sum
-check unknown_algorithm refused 'it has: ring, doubling, tree' allreduce -a nope
+check unknown_algorithm refused 'it has: ring, doubling, tree, hierarchical' allreduce -a nope
 check no_ranks refused "--size '0' must be" allreduce -n 0
 check too_many_ranks refused "--size '257' must be" allreduce -n 257
 check no_number refused "--count 'x' must be" allreduce -c x
 check root_outside refused 'the ranks of 4 are 0 to 3' broadcast -R 4
+check no_ranks_on_a_node refused "--nodes '0' must be" allreduce -N 2,0
+check too_many_ranks_on_nodes refused 'more than 256 ranks' allreduce -N 200,57
+check cyclic_alone refused '--cyclic needs --nodes' allreduce --cyclic
 check unknown_option refused 'unknown or ambiguous option --frob' allreduce --frob
 
 unwritten() { # unwritten TOOL ARGUMENTS...: a full disk gives a line and a status that is not 0

@@ -57,9 +57,10 @@ static void prove(const struct stretto_algorithm *algorithm, struct stretto_shap
 	free_all(all, shape.size);
 }
 
-/* All counts, places and strides that matter to the collective. */
-static void prove_shapes(const struct stretto_algorithm *algorithm, int size, int root)
+/* All counts, places and strides that matter to the collective; the shape lacks just these. */
+static void prove_counts(const struct stretto_algorithm *algorithm, struct stretto_shape shape)
 {
+	int size = shape.size;
 	size_t n = (size_t)size;
 	const size_t counts[] = {0, 1, n - 1, n, n + 1, 1000};
 	bool is_barrier = algorithm->collective == STRETTO_BARRIER;
@@ -67,8 +68,6 @@ static void prove_shapes(const struct stretto_algorithm *algorithm, int size, in
 	if (is_barrier || algorithm->collective == STRETTO_BROADCAST)
 		places_count = IN_PLACE;
 	size_t count_count = is_barrier ? 1 : sizeof(counts) / sizeof(*counts);
-	struct stretto_shape shape = {
-		.collective = algorithm->collective, .size = size, .root = root};
 
 	for (size_t i = 0; i < count_count; i++) {
 		shape.count = counts[i];
@@ -77,6 +76,14 @@ static void prove_shapes(const struct stretto_algorithm *algorithm, int size, in
 		for (int places = APART; places < places_count; places++)
 			prove(algorithm, shape, (enum places)places, 3);
 	}
+}
+
+static void prove_shapes(const struct stretto_algorithm *algorithm, int size, int root)
+{
+	struct stretto_shape shape = {
+		.collective = algorithm->collective, .size = size, .root = root};
+
+	prove_counts(algorithm, shape);
 }
 
 static void prove_collective(enum stretto_collective collective)
@@ -205,14 +212,10 @@ struct promise {
 	int fused;        /* receives fused by a rank that reduces, at least */
 };
 
-static void keep_promise(enum stretto_collective collective, const char *name, int size,
-			 struct promise promise)
+static void keep_promise_of(const char *name, struct stretto_shape shape, struct promise promise)
 {
-	const struct stretto_algorithm *algorithm = stretto_algorithm_find(collective, name);
-	bool vector = collective == STRETTO_ALLREDUCE || collective == STRETTO_BROADCAST;
-	size_t count = 12 * (vector ? (size_t)size : 1);
-	struct stretto_shape shape = {
-		.collective = collective, .size = size, .count = count, .stride = count};
+	const struct stretto_algorithm *algorithm = stretto_algorithm_find(shape.collective, name);
+	int size = shape.size;
 
 	assert_non_null(algorithm);
 	struct stretto_schedule *all = build_all(algorithm, shape, APART);
@@ -227,6 +230,17 @@ static void keep_promise(enum stretto_collective collective, const char *name, i
 		assert_true(fused_receives(&all[r]) >= promise.fused);
 	}
 	free_all(all, size);
+}
+
+static void keep_promise(enum stretto_collective collective, const char *name, int size,
+			 struct promise promise)
+{
+	bool vector = collective == STRETTO_ALLREDUCE || collective == STRETTO_BROADCAST;
+	size_t count = 12 * (vector ? (size_t)size : 1);
+	struct stretto_shape shape = {
+		.collective = collective, .size = size, .count = count, .stride = count};
+
+	keep_promise_of(name, shape, promise);
 }
 
 static int log2_floor(int size)
@@ -263,23 +277,148 @@ static void costs_are_as_promised(void **state)
 	}
 }
 
+static void costs_are_sane(const struct stretto_algorithm *one, const struct stretto_group *group)
+{
+	double last = 0;
+
+	for (size_t bytes = 0; bytes <= (size_t)1 << 32; bytes = bytes * 4 + 1024) {
+		size_t window = one->window(group, bytes);
+		double cost = one->cost(group, bytes, window);
+
+		assert_true(window >= 1024);
+		assert_true(cost >= group->near->latency && cost < 1e4);
+		assert_true(cost >= last);
+		last = cost;
+	}
+}
+
+/* How ranks are dealt out to nodes: node by node, in turn, or at random. */
+enum dealing { BLOCKS, CYCLIC, RANDOM, DEALINGS };
+
+/* Fills in the node of each rank for so many ranks on each node; returns the number of ranks. */
+static int deal(const int *counts, int nodes, enum dealing dealing, int *node)
+{
+	uint64_t random = 7;
+	int size = 0;
+
+	for (int n = 0; n < nodes; n++)
+		for (int i = 0; i < counts[n]; i++)
+			node[size++] = n;
+	for (int rank = 0, turn = 0; dealing == CYCLIC && rank < size; turn++)
+		for (int n = 0; n < nodes; n++)
+			if (turn < counts[n])
+				node[rank++] = n;
+	for (int rank = size - 1; dealing == RANDOM && rank > 0; rank--) {
+		int other = (int)(next_random(&random) % (uint64_t)(rank + 1));
+		int swap = node[rank];
+
+		node[rank] = node[other];
+		node[other] = swap;
+	}
+	return size;
+}
+
+static void hierarchical_is_proved_wherever_ranks_are(void **state)
+{
+	static const int placements[][6] = {
+		{1},          {5},          {1, 1},       {1, 1, 1, 1, 1}, {2, 2},
+		{1, 2},       {4, 1},       {2, 1, 3},    {3, 2, 2, 1},    {2, 2, 2, 2},
+		{3, 3, 3, 3}, {4, 4, 4, 4}, {1, 8, 2, 1}, {7, 7},          {8, 3, 8},
+	};
+	const struct stretto_algorithm *algorithm =
+		stretto_algorithm_find(STRETTO_ALLREDUCE, "hierarchical");
+	(void)state;
+	assert_non_null(algorithm);
+	for (size_t i = 0; i < sizeof(placements) / sizeof(*placements); i++)
+		for (int dealing = BLOCKS; dealing < DEALINGS; dealing++) {
+			int node[24], nodes = 0;
+
+			while (nodes < 6 && placements[i][nodes] > 0)
+				nodes++;
+			struct stretto_shape shape = {
+				.collective = STRETTO_ALLREDUCE,
+				.size = deal(placements[i], nodes, (enum dealing)dealing, node),
+				.node = node,
+				.nodes = nodes,
+			};
+			prove_counts(algorithm, shape);
+		}
+}
+
+/* m ranks on each of N nodes, 12 elements for each rank; and what only senders and leaders do. */
+static void hierarchical_keeps_its_promise(void **state)
+{
+	(void)state;
+	for (int nodes = 1; nodes <= 4; nodes++)
+		for (int m = nodes > 1 ? 1 : 2; m <= 6; m++) {
+			int counts[] = {m, m, m, m}, node[24];
+			size_t n = (size_t)nodes, block = 12, part = block * n;
+			struct stretto_shape shape = {
+				.collective = STRETTO_ALLREDUCE,
+				.size = deal(counts, nodes, CYCLIC, node),
+				.count = part * (size_t)m,
+				.node = node,
+				.nodes = nodes,
+			};
+			shape.stride = shape.count;
+			size_t within = 2 * part * (size_t)(m - 1);
+			size_t across = 2 * block * (n - 1);
+
+			keep_promise_of("hierarchical", shape,
+					(struct promise){2 * (nodes - 1) + (m > 1 ? 2 : 0),
+							 within + across, within / 2 + across / 2,
+							 m - 1 + nodes - 1});
+		}
+}
+
+/* Elements that go to other nodes: no more from a node than its leaders' rings carry. */
+static void hierarchical_sends_each_part_once_between_nodes(void **state)
+{
+	const int counts[] = {3, 5, 4};
+	int node[12];
+	struct stretto_shape shape = {
+		.collective = STRETTO_ALLREDUCE,
+		.size = deal(counts, 3, RANDOM, node),
+		.count = 90,
+		.stride = 90,
+		.node = node,
+		.nodes = 3,
+	};
+	struct stretto_schedule *all =
+		build_all(stretto_algorithm_find(STRETTO_ALLREDUCE, "hierarchical"), shape, APART);
+	size_t sent[3] = {0};
+
+	(void)state;
+	for (int r = 0; r < shape.size; r++)
+		for (int i = 0; i < all[r].step_count; i++) {
+			const struct stretto_step *step = &all[r].steps[i];
+
+			if (step->kind == STRETTO_STEP_SEND && node[r] != node[step->peer])
+				sent[node[r]] += step->a.count;
+		}
+	for (int n = 0; n < 3; n++)
+		assert_int_equal(sent[n], 2 * 90 * 2 / 3);
+	free_all(all, shape.size);
+}
+
 static void windows_and_costs_are_sane(void **state)
 {
-	const struct stretto_link link = {1e-6, 1 / 8e9, 1 / 10e9, 32 << 10};
+	const struct stretto_link near = {1e-6, 1 / 8e9, 1 / 10e9, 32 << 10};
+	const struct stretto_link far = {3e-6, 1 / 6e9, 1 / 10e9, 128 << 10};
 	(void)state;
 	for (size_t i = 0; stretto_algorithms[i]; i++)
-		for (int size = 2; size <= 1024; size *= 2) {
-			const struct stretto_algorithm *one = stretto_algorithms[i];
-			double last = 0;
-			for (size_t bytes = 0; bytes <= (size_t)1 << 32; bytes = bytes * 4 + 1024) {
-				size_t window = one->window(&link, size, bytes);
-				double cost = one->cost(&link, size, bytes, window);
-				assert_true(window >= 1024);
-				assert_true(cost >= link.latency && cost < 1e3);
-				assert_true(cost >= last);
-				last = cost;
+		for (int size = 2; size <= 1024; size *= 2)
+			for (int nodes = 1; nodes <= size; nodes *= 2) {
+				struct stretto_group group = {
+					.size = size,
+					.nodes = nodes,
+					.least = size / nodes - (size > 2 * nodes),
+					.most = size / nodes,
+					.link = nodes > 1 ? &far : &near,
+					.near = &near,
+				};
+				costs_are_sane(stretto_algorithms[i], &group);
 			}
-		}
 }
 
 static void names_are_found_for_their_collective(void **state)
@@ -302,6 +441,9 @@ int main(void)
 		cmocka_unit_test(every_reduce_scatter_is_proved),
 		cmocka_unit_test(every_barrier_is_proved),
 		cmocka_unit_test(costs_are_as_promised),
+		cmocka_unit_test(hierarchical_is_proved_wherever_ranks_are),
+		cmocka_unit_test(hierarchical_keeps_its_promise),
+		cmocka_unit_test(hierarchical_sends_each_part_once_between_nodes),
 		cmocka_unit_test(windows_and_costs_are_sane),
 		cmocka_unit_test(names_are_found_for_their_collective),
 	};

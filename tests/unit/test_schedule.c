@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "collectives/cache.h"
 #include "collectives/schedule.h"
 
 static const int none = STRETTO_NO_STEP;
@@ -310,6 +311,40 @@ static void steps_read_as_text(void **state)
 	stretto_schedule_fini(&schedule);
 }
 
+/* Schedules are found again by all of their shape, where ranks are included. */
+static void the_cache_tells_placements_apart(void **state)
+{
+	static const int blocks[] = {0, 0, 1, 1}, same[] = {0, 0, 1, 1}, cyclic[] = {0, 1, 0, 1};
+	const int *const nodes[] = {blocks, same, cyclic, NULL};
+	const struct stretto_algorithm *algorithm =
+		stretto_algorithm_find(STRETTO_ALLREDUCE, "hierarchical");
+	const struct stretto_schedule *made[4];
+	struct stretto_list cache;
+
+	(void)state;
+	assert_non_null(algorithm);
+	stretto_list_init(&cache);
+	for (int i = 0; i < 4; i++) {
+		struct stretto_shape shape = {
+			.collective = STRETTO_ALLREDUCE,
+			.size = 4,
+			.count = 8,
+			.stride = 8,
+			.node = nodes[i],
+			.nodes = 2,
+		};
+		assert_int_equal(stretto_schedule_get(&cache, 10, algorithm, &shape, &made[i]),
+				 STRETTO_OK);
+	}
+	assert_ptr_equal(made[0], made[1]);
+	assert_ptr_not_equal(made[0], made[2]);
+	assert_ptr_not_equal(made[0], made[3]);
+	assert_ptr_not_equal(made[2], made[3]);
+	for (int i = 0; i < 4; i++)
+		stretto_schedule_put(made[i]);
+	stretto_schedules_free(&cache);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +358,7 @@ int main(void)
 		cmocka_unit_test(malformed_steps_are_refused),
 		cmocka_unit_test(spans_stay_in_their_buffer_and_window),
 		cmocka_unit_test(steps_read_as_text),
+		cmocka_unit_test(the_cache_tells_placements_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,8 @@ static struct setup make(enum stretto_collective collective, size_t count)
 static stretto_status choose(struct setup *setup, const char *setting, int size)
 {
 	snprintf(setup->config.algorithm, sizeof(setup->config.algorithm), "%s", setting);
-	return stretto_select(&setup->config, &stretto_link_shm, &setup->args, size,
-			      &setup->choice);
+	struct stretto_group group = stretto_group_on_node(size);
+	return stretto_select(&setup->config, &group, &setup->args, &setup->choice);
 }
 
 static const char *chosen(struct setup *setup, const char *setting, int size)
@@ -105,17 +105,48 @@ static void the_choice_has_the_least_cost(void **state)
 			chosen(&setup, "", size);
 			const struct stretto_algorithm *best = setup.choice.algorithm;
 			size_t bytes = 4 * count;
-			double least = best->cost(&stretto_link_shm, size, bytes,
-						  best->window(&stretto_link_shm, size, bytes));
+			struct stretto_group group = stretto_group_on_node(size);
+			double least = best->cost(&group, bytes, best->window(&group, bytes));
 			for (size_t i = 0; stretto_algorithms[i]; i++) {
 				const struct stretto_algorithm *one = stretto_algorithms[i];
-				if (one->collective == STRETTO_ALLREDUCE)
-					assert_true(least <=
-						    one->cost(&stretto_link_shm, size, bytes,
-							      one->window(&stretto_link_shm, size,
-									  bytes)));
+				if (one->collective == STRETTO_ALLREDUCE && !one->suits)
+					assert_true(least <= one->cost(&group, bytes,
+								       one->window(&group, bytes)));
 			}
 		}
+}
+
+static const char *chosen_on(struct setup *setup, const struct stretto_group *group)
+{
+	assert_int_equal(stretto_select(&setup->config, group, &setup->args, &setup->choice),
+			 STRETTO_OK);
+	return setup->choice.algorithm->name;
+}
+
+static void several_nodes_of_several_ranks_are_a_hierarchy(void **state)
+{
+	const size_t million = 1000000;
+	struct setup setup = make(STRETTO_ALLREDUCE, 25 * million);
+	struct stretto_group group = {8, 4, 2, 2, &stretto_link_network, &stretto_link_shm};
+	(void)state;
+	assert_string_equal(chosen_on(&setup, &group), "hierarchical");
+	setup = make(STRETTO_ALLREDUCE, 1); /* too many rounds for a short one */
+	assert_string_equal(chosen_on(&setup, &group), "doubling");
+	assert_non_null(strstr(setup.choice.reason, "hierarchical"));
+
+	/* It is not even considered on one node, of one rank a node, and without common memory. */
+	const struct stretto_group others[] = {
+		{8, 1, 8, 8, &stretto_link_shm, &stretto_link_shm},
+		{8, 8, 1, 1, &stretto_link_network, &stretto_link_shm},
+		{8, 4, 2, 2, &stretto_link_network, &stretto_link_network},
+	};
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		setup = make(STRETTO_ALLREDUCE, 25 * million);
+		assert_string_equal(chosen_on(&setup, &others[i]), "ring");
+		assert_null(strstr(setup.choice.reason, "hierarchical"));
+	}
+	setup = make(STRETTO_ALLREDUCE, 10); /* unless it is asked for */
+	assert_string_equal(chosen(&setup, "allreduce=hierarchical", 8), "hierarchical");
 }
 
 static void windows_are_in_elements(void **state)
@@ -159,6 +190,7 @@ int main(void)
 		cmocka_unit_test(unknown_names_are_refused),
 		cmocka_unit_test(long_vectors_take_algorithms_that_share_the_load),
 		cmocka_unit_test(the_choice_has_the_least_cost),
+		cmocka_unit_test(several_nodes_of_several_ranks_are_a_hierarchy),
 		cmocka_unit_test(windows_are_in_elements),
 		cmocka_unit_test(long_rings_have_several_windows),
 	};

@@ -273,23 +273,6 @@ static void a_killed_rank_fails_the_others(void **state)
 				 1);
 }
 
-/*
- * UCX reads part of its environment when it is loaded: the program starts again with what the test
- * wants. UCX's hooks into mmap() do not go together with ThreadSanitizer's.
- */
-static void use_environment(char **arguments)
-{
-	if (getenv("STRETTO_TEST_UCX"))
-		return;
-	setenv("STRETTO_TEST_UCX", "1", 1);
-	setenv("UCX_TLS", "tcp,self", 1);
-	if (TEST_SLOW)
-		setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
-	execv("/proc/self/exe", arguments);
-	perror("execv");
-	exit(1);
-}
-
 int main(int count, char **arguments)
 {
 	static const char *const small[] = {"STRETTO_UCX_EAGER=1K", NULL};
@@ -315,7 +298,7 @@ int main(int count, char **arguments)
 	int failures;
 
 	(void)count;
-	use_environment(arguments);
+	use_ucx_over_tcp(arguments);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	failures = cmocka_run_group_tests(forking, NULL, NULL);
 	failures += transport_cases_run(overs, sizeof overs / sizeof *overs);

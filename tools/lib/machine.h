@@ -13,6 +13,9 @@
 /* Writes the cores of the affinity mask as a list such as "0-3,8"; cut where it is too long. */
 void machine_cores(char *text, size_t size);
 
+/* Writes the NUMA nodes that these cores belong to, likewise; "?" in a build without hwloc. */
+void machine_numa(char *text, size_t size);
+
 /* Writes the load averages of 1, 5 and 15 minutes, or "unknown". */
 void machine_load(char *text, size_t size);
 
