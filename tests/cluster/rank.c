@@ -105,12 +105,14 @@ static int reduce(void)
 	for (int again = 0; again < 2; again++) {
 		struct stretto_comm *world;
 		void *memory;
+		uint64_t start = stretto_now(), up;
 		int size;
 		float *x;
 
 		if (stretto_init(NULL, &world) != STRETTO_OK ||
 		    stretto_alloc(world, COUNT * sizeof *x, &memory) != STRETTO_OK)
 			return 2;
+		up = stretto_now();
 		size = stretto_comm_size(world);
 		x = memory;
 		for (int i = 0; i < COUNT; i++)
@@ -123,7 +125,8 @@ static int reduce(void)
 		if (stretto_barrier(world) != STRETTO_OK)
 			return 5;
 		if (stretto_comm_rank(world) == 0)
-			printf("reduced: %d ranks\n", size);
+			printf("reduced: %d ranks, up in %.0f ms\n", size,
+			       (double)(up - start) * 1e-6);
 		if (stretto_finalize(world) != STRETTO_OK)
 			return 6;
 	}

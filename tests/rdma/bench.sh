@@ -110,7 +110,7 @@ allreduce() {
 }
 
 idle() {
-	stretto 2 "$build/tests/rdma/rank" idle 3 || fail "rank idle"
+	stretto 2 "$build/tests/multi/rank" idle 3 || fail "rank idle"
 	sed -n 's/^rank \([1-9]\): ok, \([0-9.]*\) percent.*/idle stretto \1 \2/p' "$dir/out"
 }
 

@@ -9,7 +9,7 @@ build=$1
 . "$(dirname "$0")/lib.sh"
 
 job() { # job SECONDS BYTES [COMMAND...]: three ranks; the command is run once all work
-	ranks 3 "$build/tests/rdma/rank" steady "$1" "$2" &
+	ranks 3 "$build/tests/multi/rank" steady "$1" "$2" &
 	pid=$!
 	shift 2
 	until_started 3 && { [ $# = 0 ] || "$@"; }

@@ -54,7 +54,7 @@ ranks() { # ranks N COMMAND...: a job in this machine; its output in out, its st
 rank() { # rank N WHAT...: all ranks say ok
 	n=$1
 	shift
-	ranks "$n" "$build/tests/rdma/rank" "$@" && [ "$(grep -c '^rank [0-9]*: ok' "$dir/out")" = "$n" ]
+	ranks "$n" "$build/tests/multi/rank" "$@" && [ "$(grep -c '^rank [0-9]*: ok' "$dir/out")" = "$n" ]
 }
 
 # What `rank steady` printed.

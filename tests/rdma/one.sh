@@ -82,10 +82,10 @@ limited() { # limited KIB COMMAND...
 		"$build/stretto-run" -n 2 --bind none "$here/placed" "$@" >"$dir/out" 2>&1 </dev/null)
 }
 memlock_too_small() {
-	! limited 64 "$build/tests/rdma/rank" steady 1 1000000 && grep -q 'RLIMIT_MEMLOCK' "$dir/out" &&
+	! limited 64 "$build/tests/multi/rank" steady 1 1000000 && grep -q 'RLIMIT_MEMLOCK' "$dir/out" &&
 		grep -q 65536 "$dir/out" && grep -q limits.conf "$dir/out" && grep -q LimitMEMLOCK "$dir/out"
 }
-memlock_enough() { limited 65536 "$build/tests/rdma/rank" steady 1 1000000; }
+memlock_enough() { limited 65536 "$build/tests/multi/rank" steady 1 1000000; }
 if [ "$(id -u)" = 0 ]; then
 	check memlock_too_small_is_explained memlock_too_small
 	check memlock_for_an_ordinary_user memlock_enough

@@ -31,7 +31,7 @@ job() { # job "WHAT..." [COMMAND...]: the command is run, on both, once the rank
 	meet || return 1
 	# shellcheck disable=SC2086 # words on purpose
 	STRETTO_RANK=$node STRETTO_ROOT=10.8.0.1:$((28000 + meetings)) verbs timeout -k 5 100 \
-		"$build/tests/rdma/rank" $1 >"$dir/out" 2>&1 </dev/null &
+		"$build/tests/multi/rank" $1 >"$dir/out" 2>&1 </dev/null &
 	pid=$!
 	shift
 	[ $# = 0 ] || { until_started 1 && "$@"; }

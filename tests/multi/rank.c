@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rank.c: what one rank of a job does in the RDMA tests; started by the scripts beside it.
+ * rank.c: what one rank of a job does in tests of whole jobs: tests/rdma and tests/cluster start it.
  *
  *   rank matrix LARGE          every collective and algorithm, up to LARGE elements
  *   rank interleave ROUNDS     many operations at a time
