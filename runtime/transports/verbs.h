@@ -80,6 +80,7 @@ struct verbs_port {
 	uint8_t number;       /* of the port, from 1 */
 	uint8_t link_layer;   /* IBV_LINK_LAYER_ */
 	uint64_t speed;       /* bits per second */
+	uint32_t sharers;     /* channels of this rank that use it */
 };
 
 /* A receive slot: takes a message, or the immediate of a write. */

@@ -4,7 +4,8 @@
  *
  * With librdmacm a port is usable if it is active and an interface of this host has an IP address that
  * librdmacm binds to it; with RoCE that address must have a version 2 GID. Out of band any active port
- * will do. Of these the fastest are the rails; near ones come first; channel i takes rail i mod rails.
+ * will do. Those that are not much slower than the fastest are the rails: fast ones come first, then near
+ * ones; channel i takes rail i mod rails. What a channel's share of a vector is follows its speed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +19,11 @@
 #include "runtime/transports/verbs.h"
 
 enum { PORTS_MAX = 32, GIDS_MAX = 256, NEAR = 10 };
+/*
+ * A port so many times slower than the fastest is no rail: it is more likely there for other things,
+ * and costs a channel more than it gives.
+ */
+enum { MUCH_SLOWER = 5 };
 
 /* What was found. */
 struct survey {
@@ -324,23 +330,33 @@ static size_t ranked(const struct survey *survey, size_t rank)
 	return PORTS_MAX;
 }
 
-static void pick(struct survey *survey, int channel, struct verbs_port *port, char *why,
-		 size_t size)
+/* Ports that are fast enough; the others are refused. They are the last ones by rank. */
+static size_t count_rails(struct survey *survey)
 {
-	const struct verbs_port *best = &survey->ports[ranked(survey, 0)];
+	uint64_t best = survey->ports[ranked(survey, 0)].speed;
 	size_t rails = 0;
 
 	for (size_t i = 0; i < survey->count; i++) {
-		if (survey->ports[i].speed == best->speed)
+		if (survey->ports[i].speed > best / MUCH_SLOWER)
 			rails++;
 		else
-			refuse(survey, survey->ports[i].device, "slower than the one taken");
+			refuse(survey, survey->ports[i].device, "much slower than the one taken");
 	}
-	*port = survey->ports[ranked(survey, (size_t)channel % rails)];
+	return rails;
+}
+
+static void pick(struct survey *survey, int channel, struct verbs_port *port, char *why,
+		 size_t size)
+{
+	size_t rails = count_rails(survey), rail = (size_t)channel % rails;
+	size_t channels = survey->config->channels;
+
+	*port = survey->ports[ranked(survey, rail)];
+	port->sharers = (uint32_t)((channels - 1 - rail) / rails + 1);
 	snprintf(why, size, "%s port %u at %s, %s %s, %.1f Gb/s, is rail %zu of %zu%s%s",
 		 port->device, port->number, port->address_text,
 		 port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2 GID" : "GID",
-		 port->gid_text, (double)port->speed / 1e9, (size_t)channel % rails + 1, rails,
+		 port->gid_text, (double)port->speed / 1e9, rail + 1, rails,
 		 survey->refused[0] ? "; not taken: " : "", survey->refused);
 }
 

@@ -177,6 +177,7 @@ static stretto_status verbs_open(const struct stretto_device_env *env, struct st
 		return STRETTO_SYSTEM;
 	}
 	stretto_info("verbs: channel %d: %s", env->channel, why);
+	device->base.speed = (uint32_t)(device->port.speed / 1000000 / device->port.sharers);
 	prepare_for_fork();
 	status = make(device);
 	if (status != STRETTO_OK) {
