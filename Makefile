@@ -67,6 +67,7 @@ PUBLIC_HEADERS := runtime/stretto.h collectives/stretto_coll.h trainer/stretto_t
 
 TOOLS := $(patsubst tools/%.c,%,$(wildcard tools/*.c))
 UNIT := $(patsubst %.c,%,$(wildcard tests/unit/test_*.c))
+UNIT := $(filter-out $(if $(filter no,$(HAVE_VERBS)),tests/unit/test_verbs%),$(UNIT))
 MULTI := $(patsubst %.c,%,$(wildcard tests/multi/*.c))
 RDMA := $(if $(filter yes,$(HAVE_VERBS)),$(patsubst %.c,%,$(wildcard tests/rdma/*.c)))
 CLUSTER := $(patsubst %.c,%,$(wildcard tests/cluster/*.c))

@@ -87,6 +87,23 @@ if [ -e /run/guest/wires ]; then
 	check a_slow_rail_gets_less with -- a_slow_rail
 fi
 
+# Node 0 is in the nets 20 and 30, node 1 in 40 and 30: only one pair of their addresses is in one subnet.
+meet_in_net_30() { # meet_in_net_30 cm|oob
+	: >"$dir/out"
+	STRETTO_LOG=debug STRETTO_VERBS_CONNECT=$1 rank 2 steady 1 100000 &&
+		grep -q 'from 10.30.0.1 to 10.30.0.2 .*same subnet' "$dir/out" &&
+		grep -q 'from 10.30.0.2 to 10.30.0.1 .*same subnet' "$dir/out"
+}
+among_nets() {
+	"$here/wires" also 0 0 30 && "$here/wires" away 1 0 && "$here/wires" also 1 0 40 && "$here/wires" also 1 0 30
+	sleep 1 # until the devices have the GIDs
+	meet_in_net_30 cm && meet_in_net_30 oob
+	status=$?
+	"$here/wires" not 0 0 30 && "$here/wires" not 1 0 40 && "$here/wires" not 1 0 30 && "$here/wires" back 1 0
+	return $status
+}
+[ ! -e /run/guest/wires ] || check the_common_subnet_is_taken among_nets
+
 # An ordinary user, who may lock so many KiB.
 limited() { # limited KIB COMMAND...
 	# shellcheck disable=SC3045 # dash has ulimit -l
