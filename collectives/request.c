@@ -8,9 +8,6 @@
 #include "runtime/clock.h"
 #include "runtime/log.h"
 
-/* A vector is striped over channels only if each gets at least this many bytes. */
-enum { STRIPE_BYTES = 256 * 1024 };
-
 /* What the collectives keep of a communicator. */
 struct coll_state {
 	pthread_mutex_t lock; /* of all below: requests may be waited for in several threads */
@@ -206,23 +203,30 @@ static stretto_status add_part(struct stretto_request *request, struct stretto_c
 	return status;
 }
 
+/* Speeds of the channels as the communicator sees them: 0 where no network is between its ranks. */
+static void speeds_for(const struct stretto_comm *comm, uint32_t speeds[STRETTO_STRIPES_MAX])
+{
+	bool network = comm->topology.nodes > 1 || !comm->world->mapped;
+
+	for (size_t c = 0; c < comm->world->config.channels; c++)
+		speeds[c] = network ? comm->world->channels[c]->speed : 0;
+}
+
 static stretto_status add_parts(struct stretto_request *request)
 {
-	struct stretto_world *world = request->comm->world;
-	size_t count = request->args.count;
-	size_t bytes = count * stretto_type_size(request->args.type);
-	size_t shares = bytes / STRIPE_BYTES < world->config.channels ? bytes / STRIPE_BYTES
-								      : world->config.channels;
+	const struct stretto_world *world = request->comm->world;
+	size_t element = stretto_type_size(request->args.type);
+	struct stretto_stripe stripes[STRETTO_STRIPES_MAX];
+	uint32_t speeds[STRETTO_STRIPES_MAX];
 	stretto_status status = STRETTO_OK;
+	size_t made;
 
-	if (shares == 0)
-		shares = 1;
-	for (size_t i = 0; i < shares && status == STRETTO_OK; i++) {
-		struct stretto_span share =
-			stretto_part(STRETTO_BUF_OUT, count, (int)shares, (int)i);
-
-		status = add_part(request, world->channels[i], share.first, share.count);
-	}
+	speeds_for(request->comm, speeds);
+	made = stretto_stripes(request->args.count, element, speeds, world->config.channels,
+			       stripes);
+	for (size_t i = 0; i < made && status == STRETTO_OK; i++)
+		status = add_part(request, world->channels[stripes[i].channel], stripes[i].first,
+				  stripes[i].count);
 	return status;
 }
 

@@ -15,6 +15,7 @@
 
 #include "collectives/executor.h"
 #include "collectives/selection.h"
+#include "collectives/stripe.h"
 #include "runtime/comm.h"
 
 /* Requests that a communicator keeps, and schedules; the least recently used ones go. */
@@ -29,7 +30,8 @@ struct stretto_request {
 	bool persistent; /* made by an ..._init call */
 	bool active;     /* started and not waited for */
 	int part_count;
-	struct stretto_exec *parts[16]; /* one per channel that has a share; owned */
+	struct stretto_exec
+		*parts[STRETTO_STRIPES_MAX]; /* one per channel that has a share; owned */
 };
 
 /* Exact numbers of the last run of a request, all parts together. For tests and tools. */

@@ -72,6 +72,7 @@ struct stretto_channel {
 	struct stretto_world *world;
 	int index;
 	struct stretto_device_env env;
+	uint32_t speed; /* Mbit/s at the slowest rank, 0: not known; the same on all, since init */
 	pthread_mutex_t baton;
 	/* Under the baton: */
 	struct stretto_device *devices[STRETTO_DEVICES_MAX]; /* owned */

@@ -92,6 +92,7 @@ struct stretto_recv {
 struct stretto_device {
 	const struct stretto_transport *transport;
 	const struct stretto_device_env *env;
+	uint32_t speed; /* Mbit/s that its network has for this channel; 0: not known, or none */
 };
 struct stretto_endpoint {
 	const struct stretto_transport *transport;

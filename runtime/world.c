@@ -35,7 +35,9 @@ struct blob_entry {
 	char transport[12]; /* its name, ended by NUL */
 	uint16_t channel;
 	uint16_t bytes; /* of the address that follows */
+	uint32_t speed; /* of the device */
 };
+_Static_assert(sizeof(struct blob_entry) == 20, "no padding");
 
 static stretto_status make_blob(const struct stretto_world *world, char **out, size_t *bytes)
 {
@@ -61,7 +63,7 @@ static stretto_status make_blob(const struct stretto_world *world, char **out, s
 
 		for (int d = 0; d < channel->device_count; d++) {
 			const struct stretto_device *device = channel->devices[d];
-			struct blob_entry entry = {.channel = (uint16_t)c};
+			struct blob_entry entry = {.channel = (uint16_t)c, .speed = device->speed};
 
 			snprintf(entry.transport, sizeof entry.transport, "%s",
 				 device->transport->name);
@@ -129,6 +131,40 @@ struct stretto_peer_address stretto_world_address(const struct stretto_world *wo
 		at += entry.bytes;
 	}
 	return none;
+}
+
+/* The speed of a channel at a rank: of its first device that knows one; 0 if none does. */
+static uint32_t speed_at(const struct stretto_world *world, int rank, int channel)
+{
+	const char *blob = world->addresses + (size_t)rank * world->address_bytes;
+	struct blob_head head;
+	struct blob_entry entry;
+	size_t at = sizeof head;
+
+	memcpy(&head, blob, sizeof head);
+	for (; at + sizeof entry <= head.bytes; at += sizeof entry + entry.bytes) {
+		memcpy(&entry, blob + at, sizeof entry);
+		if (entry.channel == channel && entry.speed > 0)
+			return entry.speed;
+	}
+	return 0;
+}
+
+/* Each channel's speed is that of its slowest rank: all compute the same from the same blobs. */
+static void agree_on_speeds(struct stretto_world *world)
+{
+	for (size_t c = 0; c < world->config.channels; c++) {
+		uint32_t least = UINT32_MAX;
+
+		for (int rank = 0; rank < world->size; rank++) {
+			uint32_t speed = speed_at(world, rank, (int)c);
+
+			least = speed < least ? speed : least;
+		}
+		world->channels[c]->speed = least;
+		if (least > 0)
+			stretto_debug("channel %zu: %u Mbit/s at the slowest rank", c, least);
+	}
 }
 
 static struct stretto_node_id node_id_of(const struct stretto_world *world, int peer)
@@ -256,6 +292,8 @@ static stretto_status open_world(struct stretto_world *world,
 		status = exchange_addresses(world);
 	if (status == STRETTO_OK)
 		status = find_nodes(world);
+	if (status == STRETTO_OK)
+		agree_on_speeds(world);
 	if (status == STRETTO_OK)
 		status = stretto_progress_start(world);
 	return status;

@@ -3,7 +3,10 @@
  * verbs.h: the RDMA transport over libibverbs and librdmacm, private parts. See docs/verbs.md.
  *
  *   verbs_wire.h    what travels: addresses, hellos, message headers
- *   verbs_choice.c  which device, port and address a channel uses, and why
+ *   verbs_choice.c  which device and port a channel uses, and why
+ *   verbs_near.c    how far a device is from where we run
+ *   verbs_gid.c     the addresses of a port, and the GIDs made of them
+ *   verbs_pair.c    which of their addresses two ranks use between them
  *   verbs_device.c  the device and the transport table
  *   verbs_mem.c     registered memory, receive slots
  *   verbs_ep.c      endpoints: queue pairs, their states, how they end
@@ -28,7 +31,9 @@
 #ifndef STRETTO_RUNTIME_TRANSPORTS_VERBS_H
 #define STRETTO_RUNTIME_TRANSPORTS_VERBS_H
 
+#include <ifaddrs.h>
 #include <infiniband/verbs.h>
+#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
@@ -66,20 +71,25 @@ struct verbs_counters {
 	uint64_t registrations; /* temporary ones */
 };
 
-/* A port that can be used, with an address that librdmacm knows it by. */
+/* Bytes of the longest text of an address. */
+enum { VERBS_IP_TEXT = INET6_ADDRSTRLEN };
+
+/* Kinds of addresses, in the order in which they are told of. */
+enum verbs_ip_kind { VERBS_IPV4, VERBS_IPV6, VERBS_LINK_LOCAL, VERBS_IP_KINDS };
+
+/* A port that can be used, with its addresses. */
 struct verbs_port {
-	char device[32];                 /* name */
-	char gid_text[48];               /* of gid, for messages */
-	char address_text[48];           /* of address, for messages */
-	struct sockaddr_storage address; /* port number 0 */
-	union ibv_gid gid;
-	uint32_t gid_index;   /* when it was chosen */
-	uint8_t mtu;          /* enum ibv_mtu, active */
-	uint32_t max_message; /* bytes */
-	uint16_t lid;         /* InfiniBand; else 0 */
-	uint8_t number;       /* of the port, from 1 */
-	uint8_t link_layer;   /* IBV_LINK_LAYER_ */
-	uint64_t speed;       /* bits per second */
+	char device[32];            /* name */
+	struct verbs_ips ips;       /* with RoCE those that have a version 2 GID */
+	uint32_t scopes[VERBS_IPS]; /* of link-local ones: the interface */
+	union ibv_gid gid;          /* without RoCE: its first, for messages */
+	uint8_t mtu;                /* enum ibv_mtu, active */
+	uint32_t max_message;       /* bytes */
+	uint16_t lid;               /* InfiniBand; else 0 */
+	uint8_t number;             /* of the port, from 1 */
+	uint8_t link_layer;         /* IBV_LINK_LAYER_ */
+	uint64_t speed;             /* bits per second */
+	uint32_t sharers;           /* channels of this rank that use it */
 };
 
 /* A receive slot: takes a message, or the immediate of a write. */
@@ -141,9 +151,9 @@ struct verbs_device {
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
-	struct rdma_event_channel *cm; /* NULL: connections are made out of band */
-	struct rdma_cm_id *listener;
-	struct verbs_mailbox *mailbox; /* of connections out of band; owned */
+	struct rdma_event_channel *cm;           /* NULL: connections are made out of band */
+	struct rdma_cm_id *listeners[VERBS_IPS]; /* one for each address, as far as made */
+	struct verbs_mailbox *mailbox;           /* of connections out of band; owned */
 	struct verbs_counters counters;
 	struct stretto_list endpoints;
 	struct stretto_list visitors; /* struct verbs_visitor */
@@ -198,6 +208,8 @@ struct verbs_endpoint {
 	enum verbs_state state;
 	enum verbs_step step;
 	struct verbs_address peer;
+	struct verbs_ip from, to; /* our address and the peer's; family 0: none is needed */
+	uint32_t scope;           /* of both, if they are link-local */
 	struct rdma_cm_id *id;    /* of the connection; NULL before */
 	struct rdma_cm_id *knock; /* asks the lower rank to connect; NULL: not, or over */
 	bool knocked;
@@ -271,11 +283,29 @@ static inline struct verbs_device *verbs_device_at(const struct verbs_endpoint *
 bool verbs_choose(const struct stretto_config *config, int channel, struct verbs_port *port,
 		  char *why, size_t size);
 
+/* verbs_near.c */
 /* From the core that we run on to a device, as the firmware says it: 10 is the same NUMA node. */
 int verbs_distance(const char *device);
 
-/* Looks again where the port's GID is in the table: indexes move. */
-void verbs_find_gid_again(struct ibv_context *context, struct verbs_port *port);
+/* verbs_gid.c */
+bool verbs_is_roce(const struct ibv_context *context, const struct verbs_port *port);
+/* Adds an address to a port, if there is room; with RoCE only if it has a version 2 GID. */
+void verbs_add_ip(struct ibv_context *context, struct verbs_port *port,
+		  const struct sockaddr *address, const struct sockaddr *netmask);
+/* Adds those that the port's GIDs are made of; the interfaces' entries tell the prefixes. */
+void verbs_add_gids(struct ibv_context *context, struct verbs_port *port,
+		    const struct ifaddrs *entries);
+enum verbs_ip_kind verbs_kind_of(const struct sockaddr *address);
+/* Where a GID of the port is in the table now. false: it is not. */
+bool verbs_find_gid(struct ibv_context *context, const struct verbs_port *port,
+		    const union ibv_gid *gid, uint32_t *index);
+/* The GID of our side of a connection, as text. */
+const char *verbs_gid_text(const struct verbs_endpoint *endpoint, char text[VERBS_IP_TEXT]);
+/* The GID that RoCE makes of an address. */
+union ibv_gid verbs_gid_of(const struct verbs_ip *ip);
+void verbs_sockaddr_of(const struct verbs_ip *ip, uint32_t scope, struct sockaddr_storage *address);
+/* Writes an address as text and returns that. */
+const char *verbs_ip_text(const struct verbs_ip *ip, char text[VERBS_IP_TEXT]);
 
 /* verbs_mem.c */
 stretto_status verbs_add_region(struct stretto_device *device, struct stretto_region *region);
@@ -303,6 +333,11 @@ void verbs_free_slabs(struct verbs_device *device);
 stretto_status verbs_connect(struct stretto_device *device, int peer, const void *blob,
 			     size_t bytes, struct stretto_endpoint **endpoint);
 void verbs_disconnect(struct stretto_endpoint *endpoint);
+/* Whether connections of a device are between IP addresses. */
+bool verbs_needs_ips(const struct verbs_device *device);
+/* Chooses the addresses for a peer that has the given ones. false: none go together. */
+bool verbs_pair_with(const struct verbs_device *device, int peer,
+		     const struct verbs_address *address, struct verbs_pair *pair);
 /* Makes the queue pair, in state INIT, and the endpoint's memory. false: it has failed. */
 bool verbs_make_queue(struct verbs_endpoint *endpoint);
 /* Destroys it, and the endpoint's memory. */

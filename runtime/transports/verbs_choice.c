@@ -3,39 +3,37 @@
  * verbs_choice.c: which port a channel uses.
  *
  * With librdmacm a port is usable if it is active and an interface of this host has an IP address that
- * librdmacm binds to it; with RoCE that address must have a version 2 GID. Out of band any active port
- * will do. Of these the fastest are the rails; near ones come first; channel i takes rail i mod rails.
+ * librdmacm binds to it; out of band any active port will do. With RoCE there must be a version 2 GID
+ * of an address. Those that are not much slower than the fastest are the rails: fast ones come first,
+ * then near ones; channel i takes rail i mod rails. A channel's share of a vector follows its speed.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/transports/verbs.h"
 
-enum { PORTS_MAX = 32, GIDS_MAX = 256, NEAR = 10 };
+enum { PORTS_MAX = 32 };
+/*
+ * A port so many times slower than the fastest is no rail: it is more likely there for other things,
+ * and costs a channel more than it gives.
+ */
+enum { MUCH_SLOWER = 5 };
+
+/* A port that was found. */
+struct found {
+	struct verbs_port port;
+	int distance;      /* see verbs_distance() */
+	const char *fault; /* why it is not taken; NULL: it is a rail */
+};
 
 /* What was found. */
 struct survey {
 	const struct stretto_config *config;
-	struct verbs_port ports[PORTS_MAX];
-	int distance[PORTS_MAX]; /* see verbs_distance() */
+	struct found ports[PORTS_MAX];
 	size_t count;
-	char refused[512]; /* what was not taken, and why */
 };
-
-static void refuse(struct survey *survey, const char *device, const char *why)
-{
-	size_t length = strlen(survey->refused);
-
-	if (length + 1 < sizeof survey->refused)
-		snprintf(survey->refused + length, sizeof survey->refused - length, "%s%s: %s",
-			 length ? "; " : "", device, why);
-}
 
 /* Whether STRETTO_VERBS_DEVICES lets a device in: a list of names, or of others after a '^'. */
 static bool wished(const char *list, const char *device)
@@ -77,270 +75,235 @@ static uint64_t port_speed(const struct ibv_port_attr *attributes)
 	return mbit * 1000000 * lanes;
 }
 
-/* The node-th number of a line of numbers in a file; `otherwise` if there is none. */
-static int number_in(const char *path, int node, int otherwise)
+/* What is to be known of a port but its addresses. Returns why it cannot be used, NULL if it can. */
+static const char *look_at(struct ibv_context *context, const struct stretto_config *config,
+			   struct verbs_port *port)
 {
-	FILE *file = fopen(path, "re");
-	int value = otherwise;
-
-	if (!file)
-		return otherwise;
-	for (int i = 0; i <= node; i++)
-		if (fscanf(file, "%d", &value) != 1) {
-			value = otherwise;
-			break;
-		}
-	fclose(file);
-	return value;
-}
-
-int verbs_distance(const char *device)
-{
-	char path[128];
-	unsigned ours = 0;
-	int theirs;
-
-	snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/numa_node", device);
-	theirs = number_in(path, 0, -1);
-	if (theirs < 0 || getcpu(NULL, &ours) != 0)
-		return NEAR;
-	snprintf(path, sizeof path, "/sys/devices/system/node/node%u/distance", ours);
-	return number_in(path, theirs, NEAR);
-}
-
-static const void *ip_of(const struct sockaddr *address)
-{
-	if (address->sa_family == AF_INET)
-		return &((const struct sockaddr_in *)(const void *)address)->sin_addr;
-	return &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
-}
-
-/* The GID that RoCE makes of an IP address. */
-static union ibv_gid gid_of(const struct sockaddr *address)
-{
-	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
-
-	if (address->sa_family == AF_INET)
-		memcpy(&gid.raw[12], ip_of(address), 4);
-	else
-		memcpy(gid.raw, ip_of(address), 16);
-	return gid;
-}
-
-static bool is_roce(const struct ibv_context *context, const struct verbs_port *port)
-{
-	return port->link_layer == IBV_LINK_LAYER_ETHERNET &&
-	       context->device->transport_type == IBV_TRANSPORT_IB;
-}
-
-/* How well a GID serves where no address says which: 0 not at all. */
-static int worth(const struct ibv_gid_entry *entry, bool roce)
-{
-	const struct in6_addr *ip = (const struct in6_addr *)(const void *)&entry->gid;
-
-	if (!roce)
-		return GIDS_MAX - (int)entry->gid_index; /* the first */
-	if (entry->gid_type != IBV_GID_TYPE_ROCE_V2)
-		return 0;
-	if (IN6_IS_ADDR_V4MAPPED(ip))
-		return 3;
-	return IN6_IS_ADDR_LINKLOCAL(ip) ? 1 : 2;
-}
-
-/*
- * Finds the port's GID: by type and address with RoCE, since indexes move, or, without an address, the
- * best of them; else its first.
- */
-static bool find_gid(struct ibv_context *context, const struct sockaddr *address,
-		     struct verbs_port *port)
-{
-	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof *entries);
-	union ibv_gid wanted = address ? gid_of(address) : port->gid;
-	bool roce = is_roce(context, port);
-	int best = 0;
-	ssize_t count = entries ? ibv_query_gid_table(context, entries, GIDS_MAX, 0) : 0;
-
-	for (ssize_t i = 0; i < count; i++) {
-		int value = worth(&entries[i], roce);
-
-		if (entries[i].port_num != port->number || value <= best)
-			continue;
-		if (roce && address && memcmp(&entries[i].gid, &wanted, sizeof wanted) != 0)
-			continue;
-		port->gid = entries[i].gid;
-		port->gid_index = entries[i].gid_index;
-		best = value;
-	}
-	free(entries);
-	return best > 0 || !roce;
-}
-
-void verbs_find_gid_again(struct ibv_context *context, struct verbs_port *port)
-{
-	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof *entries);
-	ssize_t count = entries ? ibv_query_gid_table(context, entries, GIDS_MAX, 0) : 0;
-
-	for (ssize_t i = 0; i < count; i++)
-		if (entries[i].port_num == port->number &&
-		    memcmp(&entries[i].gid, &port->gid, sizeof port->gid) == 0 &&
-		    (!is_roce(context, port) || entries[i].gid_type == IBV_GID_TYPE_ROCE_V2))
-			port->gid_index = entries[i].gid_index;
-	free(entries);
-}
-
-static bool known(const struct survey *survey, const char *device, uint8_t number)
-{
-	for (size_t i = 0; i < survey->count; i++)
-		if (survey->ports[i].number == number &&
-		    strcmp(survey->ports[i].device, device) == 0)
-			return true;
-	return false;
-}
-
-/* Takes a port if it is usable. `address` is what librdmacm bound to it; NULL: out of band. */
-static void take_port(struct survey *survey, struct ibv_context *context, uint8_t number,
-		      const struct sockaddr *address)
-{
-	const char *name = ibv_get_device_name(context->device);
-	struct verbs_port port = {.number = number};
 	struct ibv_port_attr attributes;
 
-	if (survey->count == PORTS_MAX || known(survey, name, number))
-		return;
-	snprintf(port.device, sizeof port.device, "%s", name);
-	if (!wished(survey->config->verbs_devices, name)) {
-		refuse(survey, name, "STRETTO_VERBS_DEVICES leaves it out");
-		return;
-	}
-	if (ibv_query_port(context, number, &attributes) != 0) {
-		refuse(survey, name, "its port cannot be queried");
-		return;
-	}
-	if (attributes.state != IBV_PORT_ACTIVE) {
-		refuse(survey, name, ibv_port_state_str(attributes.state));
-		return;
-	}
-	port.link_layer = attributes.link_layer;
-	port.lid = attributes.lid;
-	port.max_message = attributes.max_msg_sz;
-	port.mtu = (uint8_t)attributes.active_mtu;
-	port.speed = port_speed(&attributes);
-	if (!find_gid(context, address, &port)) {
-		refuse(survey, name, "it has no RoCE v2 GID, or none for its address");
-		return;
-	}
-	inet_ntop(AF_INET6, port.gid.raw, port.gid_text, sizeof port.gid_text);
-	snprintf(port.address_text, sizeof port.address_text, "%s", "no address");
-	if (address) {
-		inet_ntop(address->sa_family, ip_of(address), port.address_text,
-			  sizeof port.address_text);
-		memcpy(&port.address, address,
-		       address->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-						     : sizeof(struct sockaddr_in6));
-	}
-	survey->distance[survey->count] = verbs_distance(name);
-	survey->ports[survey->count++] = port;
+	if (!wished(config->verbs_devices, port->device))
+		return "STRETTO_VERBS_DEVICES leaves it out";
+	if (ibv_query_port(context, port->number, &attributes) != 0)
+		return "its port cannot be queried";
+	if (attributes.state != IBV_PORT_ACTIVE)
+		return ibv_port_state_str(attributes.state);
+	port->link_layer = attributes.link_layer;
+	port->lid = attributes.lid;
+	port->max_message = attributes.max_msg_sz;
+	port->mtu = (uint8_t)attributes.active_mtu;
+	port->speed = port_speed(&attributes);
+	if (!verbs_is_roce(context, port) &&
+	    ibv_query_gid(context, port->number, 0, &port->gid) != 0)
+		return "its GID cannot be queried";
+	return NULL;
 }
 
-static bool candidate(const struct ifaddrs *entry, sa_family_t family)
+/* The entry of a port, made when it is first met; NULL: there are too many. */
+static struct found *port_at(struct survey *survey, struct ibv_context *context, uint8_t number)
 {
-	if (!entry->ifa_addr || entry->ifa_addr->sa_family != family ||
-	    !(entry->ifa_flags & IFF_UP) || entry->ifa_flags & IFF_LOOPBACK)
-		return false;
-	return family == AF_INET ||
-	       !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)ip_of(entry->ifa_addr));
+	const char *name = ibv_get_device_name(context->device);
+	struct found *found = survey->ports;
+
+	for (; found < survey->ports + survey->count; found++)
+		if (found->port.number == number && strcmp(found->port.device, name) == 0)
+			return found;
+	if (survey->count == PORTS_MAX)
+		return NULL;
+	survey->count++;
+	found->port.number = number;
+	snprintf(found->port.device, sizeof found->port.device, "%s", name);
+	found->fault = look_at(context, survey->config, &found->port);
+	return found;
 }
 
-/* Binds an id to each address of the family, to learn which port it belongs to. */
-static void survey_family(struct survey *survey, const struct ifaddrs *entries, sa_family_t family)
+static bool candidate(const struct ifaddrs *entry, enum verbs_ip_kind kind)
+{
+	return entry->ifa_addr &&
+	       (entry->ifa_addr->sa_family == AF_INET || entry->ifa_addr->sa_family == AF_INET6) &&
+	       entry->ifa_flags & IFF_UP && !(entry->ifa_flags & IFF_LOOPBACK) &&
+	       verbs_kind_of(entry->ifa_addr) == kind;
+}
+
+/* Binds an id to each address of a kind, to learn which port it belongs to. */
+static void survey_kind(struct survey *survey, const struct ifaddrs *entries,
+			enum verbs_ip_kind kind)
 {
 	for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
+		struct found *found = NULL;
 		struct rdma_cm_id *id;
 
-		if (!candidate(entry, family) || rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
+		if (!candidate(entry, kind) || rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
 			continue;
 		if (rdma_bind_addr(id, entry->ifa_addr) == 0 && id->verbs)
-			take_port(survey, id->verbs, id->port_num, entry->ifa_addr);
+			found = port_at(survey, id->verbs, id->port_num);
+		if (found && !found->fault)
+			verbs_add_ip(id->verbs, &found->port, entry->ifa_addr, entry->ifa_netmask);
 		rdma_destroy_id(id);
 	}
 }
 
-/* Without addresses: all ports. */
-static void survey_ports(struct survey *survey, struct ibv_device **devices)
+static void no_ips(struct found *found)
+{
+	if (!found->fault && found->port.ips.count == 0)
+		found->fault = "it has no RoCE v2 GID, or none for its addresses";
+}
+
+/* By the interfaces' addresses. */
+static void survey_addresses(struct survey *survey, const struct ifaddrs *entries)
+{
+	for (int kind = 0; kind < VERBS_IP_KINDS; kind++)
+		survey_kind(survey, entries, (enum verbs_ip_kind)kind);
+	for (size_t i = 0; i < survey->count; i++)
+		no_ips(&survey->ports[i]);
+}
+
+/* By the devices; with RoCE the GIDs tell the addresses. */
+static void survey_device(struct survey *survey, struct ibv_context *context,
+			  const struct ifaddrs *entries)
+{
+	struct ibv_device_attr attributes;
+
+	if (ibv_query_device(context, &attributes) != 0)
+		return;
+	for (uint8_t number = 1; number <= attributes.phys_port_cnt; number++) {
+		struct found *found = port_at(survey, context, number);
+
+		if (!found || found->fault || !verbs_is_roce(context, &found->port))
+			continue;
+		verbs_add_gids(context, &found->port, entries);
+		no_ips(found);
+	}
+}
+
+static void survey_devices(struct survey *survey, struct ibv_device **devices,
+			   const struct ifaddrs *entries)
 {
 	for (; *devices; devices++) {
 		struct ibv_context *context = ibv_open_device(*devices);
-		struct ibv_device_attr attributes;
 
-		if (!context || ibv_query_device(context, &attributes) != 0)
-			refuse(survey, ibv_get_device_name(*devices), "it cannot be opened");
-		else
-			for (uint8_t port = 1; port <= attributes.phys_port_cnt; port++)
-				take_port(survey, context, port, NULL);
-		if (context)
-			ibv_close_device(context);
+		if (!context)
+			continue;
+		survey_device(survey, context, entries);
+		ibv_close_device(context);
 	}
 }
 
-/* Names the devices that no address led to. */
-static void survey_rest(struct survey *survey, struct ibv_device **devices)
+/* Best first: usable, fast, near, by name. */
+static bool better(const struct found *a, const struct found *b)
 {
+	int order = strcmp(a->port.device, b->port.device);
+
+	if (!a->fault != !b->fault)
+		return !a->fault;
+	if (a->port.speed != b->port.speed)
+		return a->port.speed > b->port.speed;
+	if (a->distance != b->distance)
+		return a->distance < b->distance;
+	return order != 0 ? order < 0 : a->port.number < b->port.number;
+}
+
+/* Brings the ports into their order: by insertion, they are few. */
+static void rank_ports(struct survey *survey)
+{
+	for (size_t i = 1; i < survey->count; i++)
+		for (size_t j = i; j > 0 && better(&survey->ports[j], &survey->ports[j - 1]); j--) {
+			struct found worse = survey->ports[j - 1];
+
+			survey->ports[j - 1] = survey->ports[j];
+			survey->ports[j] = worse;
+		}
+}
+
+/* Ranks the ports and returns how many are rails. */
+static size_t find_rails(struct survey *survey)
+{
+	struct found *ports = survey->ports;
+	size_t usable = 0, rails = 0;
+
+	for (size_t i = 0; i < survey->count; i++)
+		usable += !ports[i].fault;
+	for (size_t i = 0; i < survey->count && usable > 1; i++)
+		ports[i].distance = verbs_distance(ports[i].port.device);
+	rank_ports(survey);
+	while (rails < usable && ports[rails].port.speed > ports[0].port.speed / MUCH_SLOWER)
+		rails++;
+	for (size_t i = rails; i < usable; i++)
+		ports[i].fault = "much slower than the fastest";
+	return rails;
+}
+
+/* Writes further text behind what is there. */
+static void add(char *text, size_t size, const char *separator, const char *first,
+		const char *second)
+{
+	size_t length = strlen(text);
+
+	snprintf(text + length, size - length, "%s%s%s", separator, first, second);
+}
+
+static bool met(const struct survey *survey, const char *device)
+{
+	for (size_t i = 0; i < survey->count; i++)
+		if (strcmp(survey->ports[i].port.device, device) == 0)
+			return true;
+	return false;
+}
+
+/* Says of each device that is not taken why. */
+static void explain_rest(const struct survey *survey, struct ibv_device **devices, char *why,
+			 size_t size)
+{
+	const char *unmet = survey->config->verbs_oob
+				    ? ": it cannot be opened"
+				    : ": no interface that is up has an IP address for it";
+	const char *separator = "; not taken: ";
+
+	for (size_t i = 0; i < survey->count; i++) {
+		const struct found *found = &survey->ports[i];
+
+		if (!found->fault)
+			continue;
+		add(why, size, separator, found->port.device, ": ");
+		add(why, size, found->fault, "", "");
+		separator = "; ";
+	}
 	for (; *devices; devices++) {
 		const char *name = ibv_get_device_name(*devices);
-		bool seen = strstr(survey->refused, name) != NULL;
 
-		for (size_t i = 0; i < survey->count && !seen; i++)
-			seen = strcmp(survey->ports[i].device, name) == 0;
-		if (!seen)
-			refuse(survey, name, "no interface that is up has an IP address for it");
+		if (met(survey, name))
+			continue;
+		add(why, size, separator, name, unmet);
+		separator = "; ";
 	}
 }
 
-/* Best first: fast, near, by name. */
-static bool better(const struct survey *survey, size_t a, size_t b)
+static void explain(const struct verbs_port *port, size_t rail, size_t rails, char *why,
+		    size_t size)
 {
-	const struct verbs_port *left = &survey->ports[a], *right = &survey->ports[b];
-	int order = strcmp(left->device, right->device);
+	char text[VERBS_IP_TEXT];
 
-	if (left->speed != right->speed)
-		return left->speed > right->speed;
-	if (survey->distance[a] != survey->distance[b])
-		return survey->distance[a] < survey->distance[b];
-	return order != 0 ? order < 0 : left->number < right->number;
+	snprintf(why, size, "%s port %u, %.1f Gb/s, is rail %zu of %zu", port->device, port->number,
+		 (double)port->speed / 1e9, rail + 1, rails);
+	for (size_t i = 0; i < port->ips.count; i++)
+		add(why, size, i ? ", " : ", at ", verbs_ip_text(&port->ips.ip[i], text), "");
 }
 
-/* Index of the port with `rank` better ones; PORTS_MAX if there are not so many. */
-static size_t ranked(const struct survey *survey, size_t rank)
-{
-	for (size_t i = 0; i < survey->count; i++) {
-		size_t before = 0;
-
-		for (size_t other = 0; other < survey->count; other++)
-			before += other != i && better(survey, other, i);
-		if (before == rank)
-			return i;
-	}
-	return PORTS_MAX;
-}
-
-static void pick(struct survey *survey, int channel, struct verbs_port *port, char *why,
+/* The port of a channel, from what was found. */
+static bool pick(struct survey *survey, int channel, struct verbs_port *port, char *why,
 		 size_t size)
 {
-	const struct verbs_port *best = &survey->ports[ranked(survey, 0)];
-	size_t rails = 0;
+	size_t rails = find_rails(survey), rail;
 
-	for (size_t i = 0; i < survey->count; i++) {
-		if (survey->ports[i].speed == best->speed)
-			rails++;
-		else
-			refuse(survey, survey->ports[i].device, "slower than the one taken");
+	if (rails == 0) {
+		snprintf(why, size, "no usable port%s",
+			 survey->config->verbs_oob ? "" : " (is rdma_ucm loaded?)");
+		return false;
 	}
-	*port = survey->ports[ranked(survey, (size_t)channel % rails)];
-	snprintf(why, size, "%s port %u at %s, %s %s, %.1f Gb/s, is rail %zu of %zu%s%s",
-		 port->device, port->number, port->address_text,
-		 port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2 GID" : "GID",
-		 port->gid_text, (double)port->speed / 1e9, (size_t)channel % rails + 1, rails,
-		 survey->refused[0] ? "; not taken: " : "", survey->refused);
+	rail = (size_t)channel % rails;
+	*port = survey->ports[rail].port;
+	port->sharers = (uint32_t)((survey->config->channels - 1 - rail) / rails + 1);
+	explain(port, rail, rails, why, size);
+	return true;
 }
 
 bool verbs_choose(const struct stretto_config *config, int channel, struct verbs_port *port,
@@ -349,28 +312,25 @@ bool verbs_choose(const struct stretto_config *config, int channel, struct verbs
 	struct survey survey = {.config = config};
 	struct ibv_device **devices = ibv_get_device_list(NULL);
 	struct ifaddrs *entries = NULL;
+	bool chosen = false;
 
 	/* librdmacm complains on stderr where there is no device */
 	if (!devices || !*devices) {
 		snprintf(why, size,
 			 "no RDMA device: /sys/class/infiniband is empty (are the "
 			 "driver and ib_uverbs loaded?)");
-	} else if (config->verbs_oob) {
-		survey_ports(&survey, devices);
 	} else if (getifaddrs(&entries) != 0) {
 		snprintf(why, size, "getifaddrs: %s", strerror(errno));
 	} else {
-		survey_family(&survey, entries, AF_INET);
-		survey_family(&survey, entries, AF_INET6);
+		if (config->verbs_oob)
+			survey_devices(&survey, devices, entries);
+		else
+			survey_addresses(&survey, entries);
 		freeifaddrs(entries);
-		survey_rest(&survey, devices);
+		chosen = pick(&survey, channel, port, why, size);
+		explain_rest(&survey, devices, why, size);
 	}
-	if (survey.count > 0)
-		pick(&survey, channel, port, why, size);
-	else if (survey.refused[0])
-		snprintf(why, size, "no usable port: %s%s", survey.refused,
-			 config->verbs_oob ? "" : " (is rdma_ucm loaded?)");
 	if (devices)
 		ibv_free_device_list(devices);
-	return survey.count > 0;
+	return chosen;
 }

@@ -47,14 +47,26 @@ struct heard {
 
 static stretto_status cannot(const struct verbs_device *device, const char *call)
 {
-	stretto_error("verbs: %s at %s, %s: %s", call, device->port.address_text,
-		      device->port.device, strerror(errno));
+	stretto_error("verbs: %s on %s: %s", call, device->port.device, strerror(errno));
 	return STRETTO_SYSTEM;
 }
 
-static struct sockaddr *own_address(struct verbs_device *device)
+/* Listens at one of our addresses, at a port number of its own. */
+static stretto_status listen_at(struct verbs_device *device, size_t index)
 {
-	return (struct sockaddr *)(void *)&device->port.address;
+	struct rdma_cm_id **id = &device->listeners[index];
+	struct verbs_ip *ip = &device->address.ips.ip[index];
+	struct sockaddr_storage address;
+
+	verbs_sockaddr_of(ip, device->port.scopes[index], &address);
+	if (rdma_create_id(device->cm, id, NULL, RDMA_PS_TCP) != 0)
+		return cannot(device, "rdma_create_id");
+	if (rdma_bind_addr(*id, (struct sockaddr *)(void *)&address) != 0)
+		return cannot(device, "rdma_bind_addr");
+	if (rdma_listen(*id, BACKLOG) != 0)
+		return cannot(device, "rdma_listen");
+	ip->cm_port = rdma_get_src_port(*id);
+	return STRETTO_OK;
 }
 
 static stretto_status cm_open(struct verbs_device *device)
@@ -68,13 +80,12 @@ static stretto_status cm_open(struct verbs_device *device)
 	flags = fcntl(device->cm->fd, F_GETFL);
 	if (flags < 0 || fcntl(device->cm->fd, F_SETFL, flags | O_NONBLOCK) != 0)
 		return cannot(device, "fcntl");
-	if (rdma_create_id(device->cm, &device->listener, NULL, RDMA_PS_TCP) != 0)
-		return cannot(device, "rdma_create_id");
-	if (rdma_bind_addr(device->listener, own_address(device)) != 0)
-		return cannot(device, "rdma_bind_addr");
-	if (rdma_listen(device->listener, BACKLOG) != 0)
-		return cannot(device, "rdma_listen");
-	device->address.cm_port = rdma_get_src_port(device->listener);
+	for (size_t i = 0; i < device->address.ips.count; i++) {
+		stretto_status status = listen_at(device, i);
+
+		if (status != STRETTO_OK)
+			return status;
+	}
 	return env->watch(env->context, device->cm->fd);
 }
 
@@ -90,8 +101,9 @@ static void cm_close(struct verbs_device *device)
 {
 	STRETTO_LIST_FOR_SAFE (it, &device->visitors)
 		drop_visitor(stretto_container_of(it, struct verbs_visitor, link));
-	if (device->listener)
-		rdma_destroy_id(device->listener);
+	for (size_t i = 0; i < VERBS_IPS; i++)
+		if (device->listeners[i])
+			rdma_destroy_id(device->listeners[i]);
 	if (!device->cm)
 		return;
 	device->base.env->unwatch(device->base.env->context, device->cm->fd);
@@ -143,19 +155,12 @@ static void start(struct verbs_endpoint *endpoint)
 {
 	struct verbs_device *device = verbs_device_at(endpoint);
 	struct rdma_cm_id **id = line_of(endpoint);
-	struct sockaddr_storage to = {.ss_family = endpoint->peer.family};
+	struct verbs_ip own = endpoint->from;
+	struct sockaddr_storage from, to;
 
-	if (to.ss_family == AF_INET) {
-		struct sockaddr_in *in = (struct sockaddr_in *)(void *)&to;
-
-		memcpy(&in->sin_addr, endpoint->peer.ip, 4);
-		in->sin_port = endpoint->peer.cm_port;
-	} else {
-		struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)&to;
-
-		memcpy(&in6->sin6_addr, endpoint->peer.ip, 16);
-		in6->sin6_port = endpoint->peer.cm_port;
-	}
+	own.cm_port = 0; /* any but the listener's */
+	verbs_sockaddr_of(&own, endpoint->scope, &from);
+	verbs_sockaddr_of(&endpoint->to, endpoint->scope, &to);
 	if (endpoint->step == VERBS_RETRY)
 		endpoint->step = VERBS_ADDRESS; /* the deadline stays */
 	else
@@ -164,7 +169,7 @@ static void start(struct verbs_endpoint *endpoint)
 		verbs_fail(endpoint, "rdma_create_id: %s", strerror(errno));
 		return;
 	}
-	if (rdma_resolve_addr(*id, own_address(device), (struct sockaddr *)(void *)&to,
+	if (rdma_resolve_addr(*id, (struct sockaddr *)(void *)&from, (struct sockaddr *)(void *)&to,
 			      step_ms(endpoint)) != 0)
 		verbs_fail(endpoint, "rdma_resolve_addr: %s", strerror(errno));
 }

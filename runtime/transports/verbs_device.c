@@ -103,19 +103,12 @@ static stretto_status make_address(struct verbs_device *device)
 		.version = VERBS_VERSION,
 		.link_layer = port->link_layer,
 		.port = port->number,
-		.family = (uint8_t)port->address.ss_family,
 		.mtu = port->mtu,
 		.eager = (uint32_t)device->base.env->config->verbs_eager_bytes,
 		.lid = port->lid,
 		.oob = device->base.env->config->verbs_oob,
+		.ips = port->ips,
 	};
-	memcpy(address->gid, port->gid.raw, sizeof address->gid);
-	if (address->family == AF_INET)
-		memcpy(address->ip,
-		       &((const struct sockaddr_in *)(const void *)&port->address)->sin_addr, 4);
-	else
-		memcpy(address->ip,
-		       &((const struct sockaddr_in6 *)(const void *)&port->address)->sin6_addr, 16);
 	memcpy(address->device, port->device, sizeof address->device);
 	gethostname(address->host, sizeof address->host - 1);
 	if (getrandom(address->secret, sizeof address->secret, 0) < 0)
@@ -177,6 +170,7 @@ static stretto_status verbs_open(const struct stretto_device_env *env, struct st
 		return STRETTO_SYSTEM;
 	}
 	stretto_info("verbs: channel %d: %s", env->channel, why);
+	device->base.speed = (uint32_t)(device->port.speed / 1000000 / device->port.sharers);
 	prepare_for_fork();
 	status = make(device);
 	if (status != STRETTO_OK) {
@@ -248,15 +242,15 @@ static bool verbs_reaches(const struct stretto_device *base, int peer, const voi
 	const struct verbs_device *device =
 		stretto_container_of(base, const struct verbs_device, base);
 	struct verbs_address address;
+	struct verbs_pair pair;
 
-	(void)peer;
 	if (bytes != sizeof address)
 		return false;
 	memcpy(&address, blob, sizeof address);
 	return address.magic == VERBS_MAGIC && address.version == VERBS_VERSION &&
 	       address.link_layer == device->address.link_layer &&
-	       address.oob == device->address.oob &&
-	       (address.oob || address.family == device->address.family);
+	       address.oob == device->address.oob && verbs_good_ips(&address.ips) &&
+	       (!verbs_needs_ips(device) || verbs_pair_with(device, peer, &address, &pair));
 }
 
 static bool verbs_told(const struct stretto_device *base)

@@ -253,7 +253,7 @@ void verbs_fail(struct verbs_endpoint *endpoint, const char *format, ...)
 	const struct stretto_device_env *env = endpoint->base.device->env;
 	struct verbs_device *device = verbs_device_at(endpoint);
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_ERR};
-	char what[160], why[600];
+	char what[160], why[700], gid[VERBS_IP_TEXT], to[VERBS_IP_TEXT];
 	va_list arguments;
 
 	if (endpoint->state == VERBS_FAILED)
@@ -271,17 +271,54 @@ void verbs_fail(struct verbs_endpoint *endpoint, const char *format, ...)
 	verbs_forget(endpoint, false);
 	verbs_hold(endpoint, false);
 	snprintf(why, sizeof why,
-		 "%s (here %s port %u, GID %s, queue pair %u; there %s, %s port %u). Usual causes: "
+		 "%s (here %s port %u, GID %s, queue pair %u; there %s, %s port %u, %s). Usual "
+		 "causes: "
 		 "its process or node has ended, the link between is down, or an address of either "
 		 "device has changed",
-		 what, device->port.device, device->port.number, device->port.gid_text,
+		 what, device->port.device, device->port.number, verbs_gid_text(endpoint, gid),
 		 endpoint->qp ? endpoint->qp->qp_num : 0, endpoint->peer.host,
-		 endpoint->peer.device, endpoint->peer.port);
+		 endpoint->peer.device, endpoint->peer.port, verbs_ip_text(&endpoint->to, to));
 	env->failed(env->context, endpoint->base.peer, why);
 }
 
+bool verbs_needs_ips(const struct verbs_device *device)
+{
+	return !device->address.oob || verbs_is_roce(device->context, &device->port);
+}
+
+bool verbs_pair_with(const struct verbs_device *device, int peer,
+		     const struct verbs_address *address, struct verbs_pair *pair)
+{
+	const struct verbs_ips *ours = &device->address.ips, *theirs = &address->ips;
+	bool lower = device->base.env->rank < peer;
+
+	return verbs_choose_pair(lower ? ours : theirs, lower ? theirs : ours, pair);
+}
+
+/* Chooses the addresses of the connection. false: none go together. */
+static bool take_pair(struct verbs_endpoint *endpoint)
+{
+	const struct verbs_device *device = verbs_device_at(endpoint);
+	char from[VERBS_IP_TEXT], to[VERBS_IP_TEXT];
+	bool lower = device->base.env->rank < endpoint->base.peer;
+	struct verbs_pair pair;
+	size_t own, other;
+
+	if (!verbs_pair_with(device, endpoint->base.peer, &endpoint->peer, &pair))
+		return false;
+	own = lower ? pair.lower : pair.higher;
+	other = lower ? pair.higher : pair.lower;
+	endpoint->from = device->address.ips.ip[own];
+	endpoint->to = endpoint->peer.ips.ip[other];
+	endpoint->scope = device->port.scopes[own];
+	stretto_debug("verbs: to rank %d from %s to %s of %s: %s", endpoint->base.peer,
+		      verbs_ip_text(&endpoint->from, from), verbs_ip_text(&endpoint->to, to),
+		      endpoint->peer.host, pair.why);
+	return true;
+}
+
 /* The blob has been checked by reaches(), but its texts may lack their ends. */
-static void take_address(struct verbs_endpoint *endpoint, const void *blob)
+static bool take_address(struct verbs_endpoint *endpoint, const void *blob)
 {
 	const struct verbs_device *device = verbs_device_at(endpoint);
 
@@ -290,6 +327,7 @@ static void take_address(struct verbs_endpoint *endpoint, const void *blob)
 	endpoint->peer.host[sizeof endpoint->peer.host - 1] = '\0';
 	endpoint->eager = device->address.eager < endpoint->peer.eager ? device->address.eager
 								       : endpoint->peer.eager;
+	return !verbs_needs_ips(device) || take_pair(endpoint);
 }
 
 stretto_status verbs_connect(struct stretto_device *base, int peer, const void *blob, size_t bytes,
@@ -306,7 +344,10 @@ stretto_status verbs_connect(struct stretto_device *base, int peer, const void *
 	endpoint->base.transport = &stretto_transport_verbs;
 	endpoint->base.device = base;
 	endpoint->base.peer = peer;
-	take_address(endpoint, blob);
+	if (!take_address(endpoint, blob)) {
+		free(endpoint);
+		return STRETTO_INTERNAL;
+	}
 	endpoint->started = stretto_now();
 	endpoint->step_deadline = STRETTO_NEVER;
 	stretto_match_init(&endpoint->match);

@@ -140,22 +140,27 @@ void verbs_oob_arm(struct verbs_device *device)
 	ibv_req_notify_cq(device->mailbox->cq, 0);
 }
 
-/* How packets get to the peer. */
-static struct ibv_ah_attr way_to(const struct verbs_endpoint *endpoint)
+/* How packets get to the peer. false: our address is gone, and the endpoint has failed. */
+static bool way_to(struct verbs_endpoint *endpoint, struct ibv_ah_attr *way)
 {
-	struct verbs_device *device = verbs_device_at(endpoint);
-	const struct verbs_port *port = &device->port;
-	struct ibv_ah_attr way = {.dlid = endpoint->peer.lid,
-				  .port_num = port->number,
-				  .is_global = port->link_layer == IBV_LINK_LAYER_ETHERNET};
+	const struct verbs_device *device = verbs_device_at(endpoint);
+	union ibv_gid own = verbs_gid_of(&endpoint->from), peer = verbs_gid_of(&endpoint->to);
+	char text[VERBS_IP_TEXT];
+	uint32_t index;
 
-	if (way.is_global) {
-		verbs_find_gid_again(device->context, &device->port);
-		memcpy(way.grh.dgid.raw, endpoint->peer.gid, sizeof way.grh.dgid.raw);
-		way.grh.sgid_index = (uint8_t)port->gid_index;
-		way.grh.hop_limit = HOPS;
+	*way = (struct ibv_ah_attr){.dlid = endpoint->peer.lid, .port_num = device->port.number};
+	if (!verbs_needs_ips(device))
+		return true;
+	if (!verbs_find_gid(device->context, &device->port, &own, &index)) {
+		verbs_fail(endpoint, "%s is no longer an address of the port",
+			   verbs_ip_text(&endpoint->from, text));
+		return false;
 	}
-	return way;
+	way->is_global = 1;
+	way->grh.dgid = peer;
+	way->grh.sgid_index = (uint8_t)index;
+	way->grh.hop_limit = HOPS;
+	return true;
 }
 
 /* Writes to the peer, if there is room; a letter that is lost is written again. */
@@ -164,7 +169,7 @@ static void write_letter(struct verbs_endpoint *endpoint, enum verbs_purpose pur
 	struct verbs_device *device = verbs_device_at(endpoint);
 	struct verbs_mailbox *mailbox = device->mailbox;
 	struct verbs_letter *letter = &mailbox->out[mailbox->sent % LETTERS];
-	struct ibv_ah_attr way = way_to(endpoint);
+	struct ibv_ah_attr way;
 	struct ibv_sge piece = {(uintptr_t)letter, sizeof *letter, mailbox->mr->lkey};
 	struct ibv_send_wr request = {.wr_id = LETTERS,
 				      .sg_list = &piece,
@@ -172,7 +177,7 @@ static void write_letter(struct verbs_endpoint *endpoint, enum verbs_purpose pur
 				      .opcode = IBV_WR_SEND},
 			   *bad;
 
-	if (!endpoint->ah)
+	if (!endpoint->ah && way_to(endpoint, &way))
 		endpoint->ah = ibv_create_ah(device->pd, &way);
 	if (!endpoint->ah || mailbox->sent - mailbox->known == LETTERS)
 		return;
@@ -204,13 +209,14 @@ static bool bring_up(struct verbs_endpoint *endpoint, const struct verbs_letter 
 	const struct verbs_device *device = verbs_device_at(endpoint);
 	uint8_t mtu = device->port.mtu < endpoint->peer.mtu ? device->port.mtu : endpoint->peer.mtu;
 	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-				  .ah_attr = way_to(endpoint),
 				  .path_mtu = (enum ibv_mtu)mtu,
 				  .dest_qp_num = letter->number,
 				  .rq_psn = letter->psn};
 	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = endpoint->psn};
 
 	endpoint->peer_number = letter->number;
+	if (!way_to(endpoint, &rtr.ah_attr))
+		return false;
 	endpoint->up = verbs_move_queue(endpoint, &rtr,
 					IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
 						IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) &&

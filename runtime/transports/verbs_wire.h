@@ -18,10 +18,11 @@
 #define STRETTO_RUNTIME_TRANSPORTS_VERBS_WIRE_H
 
 #include "runtime/transport.h"
+#include "runtime/transports/verbs_pair.h"
 
 enum {
 	VERBS_MAGIC = 0x53745662,
-	VERBS_VERSION = 1,
+	VERBS_VERSION = 2,
 	VERBS_CREDITS = 32, /* messages of a peer that have a slot here */
 };
 
@@ -29,21 +30,20 @@ enum {
 struct verbs_address {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t cm_port; /* where librdmacm listens, network order */
+	uint16_t lid; /* InfiniBand; else 0 */
 	uint8_t link_layer;
 	uint8_t port;
-	uint8_t family;   /* AF_INET or AF_INET6 */
 	uint8_t mtu;      /* enum ibv_mtu, active */
+	uint8_t oob;      /* 1: connections are made out of band */
 	uint32_t eager;   /* bytes; the less of two is used between them */
 	uint32_t mailbox; /* number of the queue pair for letters, 0 for none */
-	uint16_t lid;     /* InfiniBand; else 0 */
-	uint16_t oob;     /* 1: connections are made out of band */
-	uint8_t gid[16];
-	uint8_t ip[16];     /* AF_INET: the first four */
+	struct verbs_ips ips;
 	uint8_t secret[16]; /* must be in the hello of whoever connects */
 	char device[32];    /* name, for messages */
 	char host[32];      /* name, for messages */
 };
+_Static_assert(sizeof(struct verbs_address) <= STRETTO_ADDRESS_MAX, "the bootstrap carries it");
+_Static_assert(sizeof(struct verbs_address) == 104 + 20 * VERBS_IPS, "no padding");
 
 enum verbs_purpose {
 	VERBS_CALL = 1, /* connects */

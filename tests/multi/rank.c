@@ -10,6 +10,8 @@
  *
  * Prints "rank R: ok ..." and exits 0; or "rank R: STATUS after S s, N operations: why" and exits 3, S being
  * the time since the last success. "rank R: started PID" after the first success of steady.
+ *
+ * STRETTO_TEST_SLOW=R: the port of rank R's second channel says a third of its speed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +22,31 @@
 
 #include "collectives/stretto_coll.h"
 #include "runtime/clock.h"
+#ifdef STRETTO_HAVE_VERBS
+#include "runtime/transports/verbs.h"
+#endif
 #include "tests/lib/matrix.h"
 #include "tests/lib/ranks.h"
 
 enum { USAGE = 2, FAILED = 3 };
+
+#ifdef STRETTO_HAVE_VERBS
+bool __real_verbs_choose(const struct stretto_config *config, int channel, struct verbs_port *port,
+			 char *why, size_t size);
+bool __wrap_verbs_choose(const struct stretto_config *config, int channel, struct verbs_port *port,
+			 char *why, size_t size);
+
+bool __wrap_verbs_choose(const struct stretto_config *config, int channel, struct verbs_port *port,
+			 char *why, size_t size)
+{
+	const char *slow = getenv("STRETTO_TEST_SLOW"), *rank = getenv("STRETTO_RANK");
+	bool found = __real_verbs_choose(config, channel, port, why, size);
+
+	if (found && channel == 1 && slow && rank && strcmp(slow, rank) == 0)
+		port->speed /= 3;
+	return found;
+}
+#endif
 
 static void fill(int32_t *data, size_t count, int32_t round)
 {
