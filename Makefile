@@ -67,6 +67,7 @@ PUBLIC_HEADERS := runtime/stretto.h collectives/stretto_coll.h trainer/stretto_t
 
 TOOLS := $(patsubst tools/%.c,%,$(wildcard tools/*.c))
 UNIT := $(patsubst %.c,%,$(wildcard tests/unit/test_*.c))
+UNIT := $(filter-out $(if $(filter no,$(HAVE_VERBS)),tests/unit/test_verbs%),$(UNIT))
 MULTI := $(patsubst %.c,%,$(wildcard tests/multi/*.c))
 RDMA := $(if $(filter yes,$(HAVE_VERBS)),$(patsubst %.c,%,$(wildcard tests/rdma/*.c)))
 CLUSTER := $(patsubst %.c,%,$(wildcard tests/cluster/*.c))
@@ -87,7 +88,7 @@ TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%) $(CLUST
 LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
 LIB_A := $(BUILD)/libstretto.a
 
-.PHONY: all programs tests deps demo test test-rdma test-cluster check lint asan tsan bench bench-rdma peers install clean help parts FORCE
+.PHONY: all programs tests deps demo test test-rdma test-cluster check lint asan tsan bench bench-rdma bench-hiding peers install clean help parts FORCE
 .DEFAULT_GOAL := all
 
 all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) ## build the libraries and the programs
@@ -142,14 +143,20 @@ bench-rdma: ## measure the RDMA transport beside perftest and Open MPI, in an em
 	@$(MAKE) --no-print-directory all tests peers
 	@tools/bench_rdma.sh $(BUILD)
 
-# One program for each library that is compared: only here is MPI needed.
-peers: $(BUILD)/tests/peers/bench_stretto $(BUILD)/tests/peers/bench_mpi
+bench-hiding: ## measure what the trainer hides on shaped links between virtual nodes (needs root)
+	@STRETTO_DEPS_BENCH=1 tools/deps.sh
+	@$(MAKE) --no-print-directory all tests peers
+	@tools/bench_hiding.py $(BUILD)
 
-$(BUILD)/tests/peers/bench_stretto: tests/peers/bench.c tests/peers/peer_stretto.c tests/peers/peer.h $(LIB_A)
+# One program for each library that is compared: only here is MPI needed.
+PEERS := $(foreach who,stretto mpi,$(BUILD)/tests/peers/bench_$(who) $(BUILD)/tests/peers/overlap_$(who))
+peers: $(PEERS)
+
+$(BUILD)/tests/peers/%_stretto: tests/peers/%.c tests/peers/peer_stretto.c tests/peers/peer.h $(LIB_A)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(filter %.c,$^) $(LDFLAGS_ALL) $(LIB_A) $(LDLIBS) -o $@
 
-$(BUILD)/tests/peers/bench_mpi: tests/peers/bench.c tests/peers/peer_mpi.c tests/peers/peer.h
+$(BUILD)/tests/peers/%_mpi: tests/peers/%.c tests/peers/peer_mpi.c tests/peers/peer.h
 	@mkdir -p $(@D)
 	OMPI_CC="$(CC)" mpicc $(CFLAGS_ALL) $(filter %.c,$^) $(LDFLAGS_ALL) $(LDLIBS) -o $@
 

@@ -52,6 +52,7 @@ fi
 if [ "${STRETTO_DEPS_BENCH:-}" = 1 ]; then
 	need perftest have ib_write_bw
 	need libopenmpi-dev have mpicc
+	need python3-matplotlib python3 -c "import matplotlib"
 fi
 [ -n "$missing" ] || exit 0
 

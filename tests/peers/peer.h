@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer.h: what a library must do to be measured by bench.c; one file for each library.
+ * peer.h: what a library must do to be measured by bench.c and overlap.c; one file for each library.
  *
  * One program for each, so that no library is loaded into the measurement of another. One thread.
  */
@@ -16,7 +16,9 @@ struct peer {
 	void *(*alloc)(size_t bytes); /* memory as the library likes it best; NULL: none */
 	int (*barrier)(void);
 	int (*sum)(const float *in, float *out, size_t count);
-	int (*max)(double *values, size_t count); /* in place */
+	int (*start)(const float *in, float *out, size_t count); /* a sum; one at a time */
+	int (*wait)(void);                                       /* for that one */
+	int (*max)(double *values, size_t count);                /* in place */
 	int (*fini)(void);
 };
 

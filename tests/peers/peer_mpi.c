@@ -27,6 +27,18 @@ static int sum(const float *in, float *out, size_t count)
 	return MPI_Allreduce(in, out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static MPI_Request request;
+
+static int start(const float *in, float *out, size_t count)
+{
+	return MPI_Iallreduce(in, out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+}
+
+static int wait_for(void)
+{
+	return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static int max(double *values, size_t count)
 {
 	return MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -37,4 +49,4 @@ static int fini(void)
 	return MPI_Finalize();
 }
 
-const struct peer peer = {"mpi", init, alloc, barrier, sum, max, fini};
+const struct peer peer = {"mpi", init, alloc, barrier, sum, start, wait_for, max, fini};

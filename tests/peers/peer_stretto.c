@@ -33,6 +33,19 @@ static int sum(const float *in, float *out, size_t count)
 	return stretto_allreduce(world, in, out, count, STRETTO_F32, STRETTO_SUM) != STRETTO_OK;
 }
 
+static struct stretto_request *request;
+
+static int start(const float *in, float *out, size_t count)
+{
+	return stretto_iallreduce(world, in, out, count, STRETTO_F32, STRETTO_SUM, &request) !=
+	       STRETTO_OK;
+}
+
+static int wait_for(void)
+{
+	return stretto_wait(request) != STRETTO_OK;
+}
+
 static int max(double *values, size_t count)
 {
 	return stretto_allreduce(world, values, values, count, STRETTO_F64, STRETTO_MAX) !=
@@ -44,4 +57,4 @@ static int fini(void)
 	return stretto_finalize(world) != STRETTO_OK;
 }
 
-const struct peer peer = {"stretto", init, alloc, barrier, sum, max, fini};
+const struct peer peer = {"stretto", init, alloc, barrier, sum, start, wait_for, max, fini};
