@@ -50,9 +50,10 @@ enum {
 	VERBS_SPARE_CREDITS = 4, /* slots for messages that need no credit: they return credits */
 	VERBS_ANNOUNCED = 1024,  /* receives of a device that are announced at a time */
 	VERBS_SLACK = 64,        /* slots posted beyond what peers may use now */
-	VERBS_BATCH = 32,        /* completions taken, or slots posted, at a time */
-	VERBS_CHAIN = 16,        /* writes of a message posted at a time */
-	VERBS_BUCKETS = 64,      /* of the table of queue pairs */
+	VERBS_SPARE_TRANSFERS = 16, /* made in advance for each connected peer */
+	VERBS_BATCH = 32,           /* completions taken, or slots posted, at a time */
+	VERBS_CHAIN = 16,           /* writes of a message posted at a time */
+	VERBS_BUCKETS = 64,         /* of the table of queue pairs */
 };
 
 /* Slots that the messages of one peer can take. */
@@ -448,6 +449,11 @@ void verbs_ask(struct verbs_endpoint *endpoint);
 struct verbs_receive *verbs_receive_of(const struct verbs_endpoint *endpoint, uint32_t number);
 /* Gives a receive's number and registration back. */
 void verbs_free_receive(struct verbs_receive *receive);
+/*
+ * Makes transfers in advance for one more peer, so that the data path need not: it may announce some
+ * operations ahead. Those that there is no memory for are made when they are needed.
+ */
+void verbs_spare_transfers(struct verbs_device *device);
 /* Gives a transfer back. */
 void verbs_free_transfer(struct verbs_endpoint *endpoint, struct verbs_transfer *transfer);
 

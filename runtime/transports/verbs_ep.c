@@ -184,6 +184,7 @@ bool verbs_make_queue(struct verbs_endpoint *endpoint)
 				     "device is too short, or there is no memory for them");
 		return false;
 	}
+	verbs_spare_transfers(device);
 	return make_staging(endpoint);
 }
 

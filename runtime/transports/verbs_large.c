@@ -27,6 +27,17 @@ static struct verbs_transfer *new_transfer(struct verbs_endpoint *endpoint,
 	return transfer;
 }
 
+void verbs_spare_transfers(struct verbs_device *device)
+{
+	for (int i = 0; i < VERBS_SPARE_TRANSFERS; i++) {
+		struct verbs_transfer *transfer = malloc(sizeof *transfer);
+
+		if (!transfer)
+			return;
+		stretto_list_append(&device->spare_transfers, &transfer->link);
+	}
+}
+
 void verbs_free_transfer(struct verbs_endpoint *endpoint, struct verbs_transfer *transfer)
 {
 	stretto_list_remove(&transfer->link);
