@@ -12,13 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifdef STRETTO_HAVE_HWLOC
-#include <hwloc.h>
-#endif
-
 #include "runtime/clock.h"
 #include "runtime/comm.h"
 #include "runtime/futex.h"
+#include "runtime/hardware.h"
 #include "runtime/log.h"
 
 /* How long to poll before sleeping, where every thread has a core of its own, and where not. */
@@ -131,26 +128,22 @@ static int sibling_core(const cpu_set_t *mask)
 {
 	int found = -1;
 #ifdef STRETTO_HAVE_HWLOC
-	hwloc_topology_t topology;
+	hwloc_topology_t topology = stretto_hardware();
+	hwloc_obj_t unit, core;
+	unsigned first = 0;
 
-	if (hwloc_topology_init(&topology) != 0)
+	if (!topology)
 		return -1;
-	if (hwloc_topology_load(topology) == 0) {
-		unsigned first = 0;
-		hwloc_obj_t unit, core;
+	while (first < CPU_SETSIZE && !CPU_ISSET(first, mask))
+		first++;
+	unit = hwloc_get_pu_obj_by_os_index(topology, first);
+	core = unit ? hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, unit) : NULL;
+	for (unsigned i = 0; core && i < core->arity; i++) {
+		unsigned index = core->children[i]->os_index;
 
-		while (first < CPU_SETSIZE && !CPU_ISSET(first, mask))
-			first++;
-		unit = hwloc_get_pu_obj_by_os_index(topology, first);
-		core = unit ? hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, unit) : NULL;
-		for (unsigned i = 0; core && i < core->arity; i++) {
-			unsigned index = core->children[i]->os_index;
-
-			if (index != first && index < CPU_SETSIZE && CPU_ISSET(index, mask))
-				found = (int)index;
-		}
+		if (index != first && index < CPU_SETSIZE && CPU_ISSET(index, mask))
+			found = (int)index;
 	}
-	hwloc_topology_destroy(topology);
 #else
 	(void)mask;
 #endif

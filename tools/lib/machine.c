@@ -4,9 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#ifdef STRETTO_HAVE_HWLOC
-#include <hwloc.h>
-#endif
+#include "runtime/hardware.h"
 
 void machine_cores(char *text, size_t size)
 {
@@ -39,16 +37,13 @@ void machine_numa(char *text, size_t size)
 {
 	snprintf(text, size, "?");
 #ifdef STRETTO_HAVE_HWLOC
-	hwloc_topology_t topology;
+	hwloc_topology_t topology = stretto_hardware();
 	hwloc_bitmap_t cores = hwloc_bitmap_alloc(), nodes = hwloc_bitmap_alloc();
 
-	if (cores && nodes && hwloc_topology_init(&topology) == 0) {
-		if (hwloc_topology_load(topology) == 0 &&
-		    hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_THREAD) == 0 &&
-		    hwloc_cpuset_to_nodeset(topology, cores, nodes) == 0)
-			hwloc_bitmap_list_snprintf(text, size, nodes);
-		hwloc_topology_destroy(topology);
-	}
+	if (topology && cores && nodes &&
+	    hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_THREAD) == 0 &&
+	    hwloc_cpuset_to_nodeset(topology, cores, nodes) == 0)
+		hwloc_bitmap_list_snprintf(text, size, nodes);
 	hwloc_bitmap_free(cores);
 	hwloc_bitmap_free(nodes);
 #endif
