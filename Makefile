@@ -97,7 +97,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | sort
 
 parts: ## say which optional parts this build has
-	@$(if $(filter no,$(HAVE_HWLOC)),echo "parts: hwloc not found: built without it (core choice by the affinity mask alone)";) \
+	@$(if $(filter no,$(HAVE_HWLOC)),echo "parts: hwloc not found: built without it (core choice by the affinity mask alone, NUMA distance as the kernel tells it)";) \
 	$(if $(filter no,$(HAVE_VERBS)),echo "parts: libibverbs or librdmacm not found: built without RDMA";) \
 	$(if $(filter no,$(HAVE_PMIX)),echo "parts: pmix not found: built without it (srun --mpi=pmi2 and stretto-run start jobs)";) \
 	$(if $(filter no,$(HAVE_UCX)),echo "parts: UCX (1.13 or newer) not found: built without it";) \

@@ -80,17 +80,16 @@ enum verbs_ip_kind { VERBS_IPV4, VERBS_IPV6, VERBS_LINK_LOCAL, VERBS_IP_KINDS };
 
 /* A port that can be used, with its addresses. */
 struct verbs_port {
-	char device[32];            /* name */
-	struct verbs_ips ips;       /* with RoCE those that have a version 2 GID */
-	uint32_t scopes[VERBS_IPS]; /* of link-local ones: the interface */
-	union ibv_gid gid;          /* without RoCE: its first, for messages */
-	uint8_t mtu;                /* enum ibv_mtu, active */
-	uint32_t max_message;       /* bytes */
-	uint16_t lid;               /* InfiniBand; else 0 */
-	uint8_t number;             /* of the port, from 1 */
-	uint8_t link_layer;         /* IBV_LINK_LAYER_ */
-	uint64_t speed;             /* bits per second */
-	uint32_t sharers;           /* channels of this rank that use it */
+	char device[32];      /* name */
+	struct verbs_ips ips; /* with RoCE those that have a version 2 GID */
+	union ibv_gid gid;    /* without RoCE: its first, for messages */
+	uint8_t mtu;          /* enum ibv_mtu, active */
+	uint32_t max_message; /* bytes */
+	uint16_t lid;         /* InfiniBand; else 0 */
+	uint8_t number;       /* of the port, from 1 */
+	uint8_t link_layer;   /* IBV_LINK_LAYER_ */
+	uint64_t speed;       /* bits per second */
+	uint32_t sharers;     /* channels of this rank that use it */
 };
 
 /* A receive slot: takes a message, or the immediate of a write. */
@@ -210,7 +209,6 @@ struct verbs_endpoint {
 	enum verbs_step step;
 	struct verbs_address peer;
 	struct verbs_ip from, to; /* our address and the peer's; family 0: none is needed */
-	uint32_t scope;           /* of both, if they are link-local */
 	struct rdma_cm_id *id;    /* of the connection; NULL before */
 	struct rdma_cm_id *knock; /* asks the lower rank to connect; NULL: not, or over */
 	bool knocked;
@@ -304,7 +302,7 @@ bool verbs_find_gid(struct ibv_context *context, const struct verbs_port *port,
 const char *verbs_gid_text(const struct verbs_endpoint *endpoint, char text[VERBS_IP_TEXT]);
 /* The GID that RoCE makes of an address. */
 union ibv_gid verbs_gid_of(const struct verbs_ip *ip);
-void verbs_sockaddr_of(const struct verbs_ip *ip, uint32_t scope, struct sockaddr_storage *address);
+void verbs_sockaddr_of(const struct verbs_ip *ip, struct sockaddr_storage *address);
 /* Writes an address as text and returns that. */
 const char *verbs_ip_text(const struct verbs_ip *ip, char text[VERBS_IP_TEXT]);
 

@@ -148,11 +148,14 @@ static void no_ips(struct found *found)
 		found->fault = "it has no RoCE v2 GID, or none for its addresses";
 }
 
-/* By the interfaces' addresses. */
+/*
+ * By the interfaces' addresses. Link-local ones do not count: every interface has one, and it does
+ * not say which others are on its link.
+ */
 static void survey_addresses(struct survey *survey, const struct ifaddrs *entries)
 {
-	for (int kind = 0; kind < VERBS_IP_KINDS; kind++)
-		survey_kind(survey, entries, (enum verbs_ip_kind)kind);
+	survey_kind(survey, entries, VERBS_IPV4);
+	survey_kind(survey, entries, VERBS_IPV6);
 	for (size_t i = 0; i < survey->count; i++)
 		no_ips(&survey->ports[i]);
 }

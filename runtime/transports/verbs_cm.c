@@ -58,7 +58,7 @@ static stretto_status listen_at(struct verbs_device *device, size_t index)
 	struct verbs_ip *ip = &device->address.ips.ip[index];
 	struct sockaddr_storage address;
 
-	verbs_sockaddr_of(ip, device->port.scopes[index], &address);
+	verbs_sockaddr_of(ip, &address);
 	if (rdma_create_id(device->cm, id, NULL, RDMA_PS_TCP) != 0)
 		return cannot(device, "rdma_create_id");
 	if (rdma_bind_addr(*id, (struct sockaddr *)(void *)&address) != 0)
@@ -159,8 +159,8 @@ static void start(struct verbs_endpoint *endpoint)
 	struct sockaddr_storage from, to;
 
 	own.cm_port = 0; /* any but the listener's */
-	verbs_sockaddr_of(&own, endpoint->scope, &from);
-	verbs_sockaddr_of(&endpoint->to, endpoint->scope, &to);
+	verbs_sockaddr_of(&own, &from);
+	verbs_sockaddr_of(&endpoint->to, &to);
 	if (endpoint->step == VERBS_RETRY)
 		endpoint->step = VERBS_ADDRESS; /* the deadline stays */
 	else

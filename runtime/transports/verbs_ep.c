@@ -311,7 +311,6 @@ static bool take_pair(struct verbs_endpoint *endpoint)
 	other = lower ? pair.higher : pair.lower;
 	endpoint->from = device->address.ips.ip[own];
 	endpoint->to = endpoint->peer.ips.ip[other];
-	endpoint->scope = device->port.scopes[own];
 	stretto_debug("verbs: to rank %d from %s to %s of %s: %s", endpoint->base.peer,
 		      verbs_ip_text(&endpoint->from, from), verbs_ip_text(&endpoint->to, to),
 		      endpoint->peer.host, pair.why);

@@ -42,7 +42,7 @@ union ibv_gid verbs_gid_of(const struct verbs_ip *ip)
 	return gid;
 }
 
-void verbs_sockaddr_of(const struct verbs_ip *ip, uint32_t scope, struct sockaddr_storage *address)
+void verbs_sockaddr_of(const struct verbs_ip *ip, struct sockaddr_storage *address)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)address;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)address;
@@ -56,8 +56,6 @@ void verbs_sockaddr_of(const struct verbs_ip *ip, uint32_t scope, struct sockadd
 	}
 	v6->sin6_port = ip->cm_port;
 	memcpy(&v6->sin6_addr, ip->bytes, 16);
-	if (verbs_is_link_local(ip))
-		v6->sin6_scope_id = scope;
 }
 
 const char *verbs_ip_text(const struct verbs_ip *ip, char text[VERBS_IP_TEXT])
@@ -148,9 +146,6 @@ void verbs_add_ip(struct ibv_context *context, struct verbs_port *port,
 			      port->device, port->number, VERBS_IPS, verbs_ip_text(&ip, text));
 		return;
 	}
-	if (ip.family == AF_INET6)
-		port->scopes[ips->count] =
-			((const struct sockaddr_in6 *)(const void *)address)->sin6_scope_id;
 	ips->ip[ips->count++] = ip;
 }
 
@@ -175,7 +170,7 @@ static void address_of(const union ibv_gid *gid, struct sockaddr_storage *addres
 	} else {
 		memcpy(ip.bytes, gid->raw, 16);
 	}
-	verbs_sockaddr_of(&ip, 0, address);
+	verbs_sockaddr_of(&ip, address);
 }
 
 /* The netmask of an address that an interface has; NULL if none has it. */
