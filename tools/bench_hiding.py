@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measures what the trainer hides on links of limited rate, between virtual nodes (root needed).
 
-    tools/bench_hiding.py BUILD [--rounds N] [--steps N]     3 rounds, about ten minutes
+    tools/bench_hiding.py BUILD [--rounds N] [--steps N]     3 rounds, about eight minutes
 
 For link rates such that one average takes 0.5, 1, 1.8 and 3 compute steps, all strategies train side by side in one job,
 a rank a node. Prints a table and writes it to BUILD/bench/hiding.md, with hiding.csv and pictures; a run with no
@@ -252,7 +252,7 @@ def main():
     parser = argparse.ArgumentParser(description='Measures what the trainer hides on links of limited rate.')
     parser.add_argument('build')
     parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--steps', type=int, default=48, help='of each strategy')
+    parser.add_argument('--steps', type=int, default=32, help='of each strategy')
     options = parser.parse_args()
     if os.geteuid() != 0:
         raise Failure('virtual nodes need root')
