@@ -112,6 +112,12 @@ static stretto_status open_devices(struct stretto_channel *channel)
 
 		if (!listed(config->transports, transport->name))
 			continue;
+		if (channel->world->size == 1 && !transport->limits.same_node &&
+		    config->transports[0] == '\0') {
+			stretto_info("transport %s is not used: this rank is alone",
+				     transport->name);
+			continue;
+		}
 		if (!transport->probe(config, why, sizeof why)) {
 			stretto_info("transport %s is not used: %s", transport->name, why);
 			continue;
