@@ -51,7 +51,8 @@ if [ "${STRETTO_DEPS_LINT:-}" = 1 ]; then
 fi
 if [ "${STRETTO_DEPS_BENCH:-}" = 1 ]; then
 	need perftest have ib_write_bw
-	need libopenmpi-dev have mpicc
+	# openmpi-bin alone has mpicc, but no headers
+	need libopenmpi-dev sh -c 'echo "#include <mpi.h>" | mpicc -E -'
 	need python3-matplotlib python3 -c "import matplotlib"
 fi
 [ -n "$missing" ] || exit 0
