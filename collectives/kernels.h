@@ -12,6 +12,7 @@
 #ifndef STRETTO_COLLECTIVES_KERNELS_H
 #define STRETTO_COLLECTIVES_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,25 @@ void stretto_kernel_sum_divide(enum stretto_type type, void *dst, const void *a,
 /* dst[i] = a[i] / ranks. dst may be a. */
 void stretto_kernel_divide(enum stretto_type type, void *dst, const void *a, size_t count,
 			   int ranks);
+
+/* The most sources of stretto_kernel_many(). */
+enum { STRETTO_KERNEL_SOURCES = 1024 };
+
+/*
+ * dst[0 .. dsts)[i] = src[0][i] op ... op src[srcs - 1][i], 1 <= srcs <= STRETTO_KERNEL_SOURCES, 1
+ * <= dsts; STRETTO_AVG divides by `ranks` with the last addition (as stretto_kernel_sum_divide, or
+ * stretto_kernel_divide of one source). Any dst[k] may be any src[j] exactly. The bits are those of
+ * stretto_kernel() in this order: of n sources, the first n - 2^floor(log2 n) pairs (2j, 2j + 1)
+ * are combined first, then neighbours at distance 1, 2, 4, ..., lower ones on the left.
+ *
+ * `streaming`: the results are stored past the caches, where the processor can: for vectors larger
+ * than the last level. They are visible to whoever sees a later release store of this thread.
+ *
+ * Cost: one pass over memory: each source is read once and each destination written once.
+ */
+void stretto_kernel_many(enum stretto_type type, enum stretto_op op, void *const dst[], int dsts,
+			 const void *const src[], int srcs, size_t count, int ranks,
+			 bool streaming);
 
 /* Conversions of one value, round to nearest even; also for tests and tools. */
 float stretto_f16_to_f32(uint16_t bits);
