@@ -18,13 +18,13 @@ LOOPS_TARGET static inline __m256 load_f16(const void *half)
 	return _mm256_cvtph_ps(_mm_loadu_si128(half));
 }
 
-LOOPS_TARGET static inline void store_f16(void *half, __m256 value)
+LOOPS_TARGET static inline __m128i narrow_f16(__m256 value)
 {
 	const __m256 nan = _mm256_set1_ps(__builtin_nanf(""));
 	__m256 is_nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
 
 	value = _mm256_or_ps(_mm256_andnot_ps(is_nan, value), _mm256_and_ps(is_nan, nan));
-	_mm_storeu_si128(half, _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+	return _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
 }
 
 LOOPS_TARGET static inline __m256 load_bf16(const void *half)
@@ -34,7 +34,8 @@ LOOPS_TARGET static inline __m256 load_bf16(const void *half)
 	return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-LOOPS_TARGET static inline void store_bf16(void *half, __m256 value)
+/* bf16 in the low halves of the lanes. */
+LOOPS_TARGET static inline __m256i bf16_bits(__m256 value)
 {
 	const __m256i nan = _mm256_set1_epi32(0x7fc0), below_half = _mm256_set1_epi32(0x7fff);
 	__m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
@@ -42,10 +43,39 @@ LOOPS_TARGET static inline void store_bf16(void *half, __m256 value)
 	__m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
 
 	bits = _mm256_add_epi32(bits, _mm256_add_epi32(below_half, odd));
-	bits = _mm256_blendv_epi8(_mm256_srli_epi32(bits, 16), nan, is_nan);
-	_mm_storeu_si128(half, _mm_packus_epi32(_mm256_castsi256_si128(bits),
-						_mm256_extracti128_si256(bits, 1)));
+	return _mm256_blendv_epi8(_mm256_srli_epi32(bits, 16), nan, is_nan);
 }
+
+LOOPS_TARGET static inline __m128i narrow_bf16(__m256 value)
+{
+	__m256i bits = bf16_bits(value);
+
+	return _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+}
+
+/* To the precision of the halves and back. */
+LOOPS_TARGET static inline __m256 round_f16(__m256 value)
+{
+	return _mm256_cvtph_ps(_mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+}
+
+LOOPS_TARGET static inline __m256 round_bf16(__m256 value)
+{
+	return _mm256_castsi256_ps(_mm256_slli_epi32(bf16_bits(value), 16));
+}
+
+#define HALF_STORES(type)                                                                          \
+	LOOPS_TARGET static inline void store_##type(void *to, __m256 value)                       \
+	{                                                                                          \
+		_mm_storeu_si128(to, narrow_##type(value));                                        \
+	}                                                                                          \
+	LOOPS_TARGET static inline void stream_##type(void *to, __m256 value)                      \
+	{                                                                                          \
+		_mm_stream_si128(to, narrow_##type(value));                                        \
+	}
+
+HALF_STORES(f16)
+HALF_STORES(bf16)
 
 /* The instructions give their second operand on a tie; a mask of all ones is a NaN. */
 LOOPS_TARGET static inline __m256 min8(__m256 a, __m256 b)
@@ -100,6 +130,11 @@ LOOPS_TARGET static inline __m256 max8(__m256 a, __m256 b)
 HALF_LOOPS(f16)
 HALF_LOOPS(bf16)
 
+#define SUMS_BYTES              32
+#define SUMS_STREAM(to, vector) _mm256_stream_si256((__m256i *)(to), (__m256i)(vector))
+#include "collectives/kernels_sums.h"
+
+#define LOOPS_MANY
 #include "collectives/kernels_loops.h"
 
 const struct stretto_kernel_table *stretto_kernels_avx2(void)

@@ -22,11 +22,29 @@ typedef void (*stretto_sum_divide_fn)(void *dst, const void *a, const void *b, s
 				      int ranks);
 typedef void (*stretto_divide_fn)(void *dst, const void *a, size_t count, int ranks);
 
+/* A sum of several sources to several destinations: arguments of stretto_kernel_many(). */
+struct stretto_many {
+	void *const *dst;
+	int dsts;
+	const void *const *src;
+	int srcs;
+	int ranks;      /* the divisor of an average, or 0 */
+	bool streaming; /* the destinations are at multiples of 64 bytes, and stored past caches */
+};
+
+/*
+ * Sums `count` elements, from byte `from` of the sources to byte `to` of the destinations, in
+ * registers. Returns how many it did: whole vectors; none where there is no loop for call->srcs.
+ */
+typedef size_t (*stretto_sum_many_fn)(const struct stretto_many *call, size_t from, size_t to,
+				      size_t count);
+
 struct stretto_kernel_table {
 	const char *name; /* of the instruction set */
 	stretto_reduce_fn reduce[STRETTO_TYPE_COUNT][STRETTO_KERNEL_OPS];
 	stretto_sum_divide_fn sum_divide[STRETTO_TYPE_COUNT];
 	stretto_divide_fn divide[STRETTO_TYPE_COUNT];
+	stretto_sum_many_fn sum_many[STRETTO_TYPE_COUNT]; /* NULL where there is none */
 };
 
 /* Plain C for whatever the compiler targets. */

@@ -7,6 +7,7 @@
  *   LOOPS_TABLE       declaration of the table that is defined here
  *   LOOPS_NAME        the name in the table
  *   LOOPS_OWN_HALVES  if it has its own f16 and bf16 functions
+ *   LOOPS_MANY        if it has included kernels_sums.h
  *
  * or nothing, for the portable table.
  *
@@ -115,6 +116,9 @@ LOOPS_TABLE = {
 		},
 	.sum_divide = TABLE_COLUMN(_sum_divide),
 	.divide = TABLE_COLUMN(_divide),
+#ifdef LOOPS_MANY
+	.sum_many = TABLE_COLUMN(_sum_many),
+#endif
 };
 
 #endif

@@ -12,10 +12,11 @@
  */
 #include <string.h>
 
-#include "collectives/kernels.h"
+#include "collectives/kernels_internal.h"
 
 enum {
 	BLOCK_BYTES = 2048,
+	LINE = 64,  /* of the caches; blocks are whole lines */
 	DEPTH = 11, /* partial results at a time: log2(STRETTO_KERNEL_SOURCES) + 1 */
 };
 
@@ -23,11 +24,11 @@ _Static_assert(1 << (DEPTH - 1) == STRETTO_KERNEL_SOURCES, "the stack holds a wh
 
 /* A reduction, and the block of it in work. */
 struct many {
+	struct stretto_many call;
 	enum stretto_type type;
+	size_t size; /* bytes of an element */
 	stretto_reduce_fn reduce;
-	const void *const *src;
-	int srcs;
-	int ranks;                           /* the divisor, or 0 */
+	stretto_sum_many_fn sum;             /* the loop for registers, or NULL */
 	size_t at;                           /* bytes before the block */
 	size_t count;                        /* elements of the block */
 	int depth;                           /* partial results on the stack */
@@ -37,7 +38,7 @@ struct many {
 
 static const unsigned char *source(const struct many *many, int i)
 {
-	return (const unsigned char *)many->src[i] + many->at;
+	return (const unsigned char *)many->call.src[i] + many->at;
 }
 
 /* Puts a op b, or a alone, on the stack. */
@@ -60,8 +61,8 @@ static void combine(struct many *many)
 /* The tree of a block, but for the last combination: its operands are left on the stack. */
 static void climb(struct many *many)
 {
-	int members = 1 << (31 - __builtin_clz((unsigned)many->srcs));
-	int extras = many->srcs - members;
+	int members = 1 << (31 - __builtin_clz((unsigned)many->call.srcs));
+	int extras = many->call.srcs - members;
 
 	many->depth = 0;
 	for (int i = 0; i < members; i++) {
@@ -75,41 +76,103 @@ static void climb(struct many *many)
 	}
 }
 
-/* The last combination, or all that there is to do with one source. */
-static void finish(struct many *many, void *dst)
+/* The last combination, or all that there is to do with one source; from element `first` on. */
+static void finish(const struct many *many, size_t first)
 {
-	if (many->srcs > 1)
-		climb(many);
-	if (many->srcs > 1 && many->ranks)
-		stretto_kernel_sum_divide(many->type, dst, many->partial[0], many->partial[1],
-					  many->count, many->ranks);
-	else if (many->srcs > 1)
-		many->reduce(dst, many->partial[0], many->partial[1], many->count);
-	else if (many->ranks)
-		stretto_kernel_divide(many->type, dst, source(many, 0), many->count, many->ranks);
+	size_t skipped = first * many->size, count = many->count - first;
+	unsigned char *dst = (unsigned char *)many->call.dst[0] + many->at + skipped;
+	const unsigned char *a = many->partial[0] + skipped;
+	int ranks = many->call.ranks;
+
+	if (count == 0)
+		return;
+	if (many->depth == 2 && ranks)
+		stretto_kernel_sum_divide(many->type, dst, a, many->partial[1] + skipped, count,
+					  ranks);
+	else if (many->depth == 2)
+		many->reduce(dst, a, many->partial[1] + skipped, count);
+	else if (ranks)
+		stretto_kernel_divide(many->type, dst, a, count, ranks);
 	else
-		memmove(dst, source(many, 0), many->count * stretto_type_size(many->type));
+		memmove(dst, a, count * many->size);
+	for (int k = 1; k < many->call.dsts; k++)
+		memmove((unsigned char *)many->call.dst[k] + many->at + skipped, dst,
+			count * many->size);
+}
+
+/* Elements of the block that the register loop takes from the stack to all destinations. */
+static size_t finish_in_registers(const struct many *many)
+{
+	struct stretto_many last = many->call;
+	const void *operands[2] = {many->partial[0], many->partial[1]};
+
+	last.src = operands;
+	last.srcs = 2;
+	return many->sum(&last, 0, many->at, many->count);
+}
+
+/* Elements first to end - 1, in blocks. */
+static void reduce_blocks(struct many *many, size_t first, size_t end)
+{
+	size_t block = BLOCK_BYTES / many->size;
+
+	for (; first < end; first += many->count) {
+		many->at = first * many->size;
+		many->count = end - first < block ? end - first : block;
+		climb(many);
+		finish(many, many->sum && many->depth == 2 ? finish_in_registers(many) : 0);
+	}
+}
+
+/* Elements up to the first that lies at a multiple of 64 in all destinations; none has: SIZE_MAX. */
+static size_t before_line(const struct many *many)
+{
+	size_t bytes = -(uintptr_t)many->call.dst[0] % LINE;
+
+	for (int k = 1; k < many->call.dsts; k++)
+		if (-(uintptr_t)many->call.dst[k] % LINE != bytes)
+			return SIZE_MAX;
+	return bytes / many->size;
+}
+
+/* Orders stores past the caches before all later stores. */
+static void fence(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_sfence();
+#endif
+}
+
+static bool is_float(enum stretto_type type)
+{
+	return type == STRETTO_F16 || type == STRETTO_BF16 || type == STRETTO_F32 ||
+	       type == STRETTO_F64;
 }
 
 void stretto_kernel_many(enum stretto_type type, enum stretto_op op, void *const dst[], int dsts,
 			 const void *const src[], int srcs, size_t count, int ranks, bool streaming)
 {
-	size_t size = stretto_type_size(type), block = BLOCK_BYTES / size;
+	bool adds = op == STRETTO_SUM || (op == STRETTO_AVG && is_float(type));
+	size_t first = 0;
 	struct many many;
 
-	(void)streaming;
+	many.call = (struct stretto_many){.dst = dst,
+					  .dsts = dsts,
+					  .src = src,
+					  .srcs = srcs,
+					  .ranks = op == STRETTO_AVG ? ranks : 0};
 	many.type = type;
+	many.size = stretto_type_size(type);
 	many.reduce = stretto_kernel(type, op);
-	many.src = src;
-	many.srcs = srcs;
-	many.ranks = op == STRETTO_AVG ? ranks : 0;
-	for (size_t first = 0; first < count; first += block) {
-		unsigned char *out = (unsigned char *)dst[0] + first * size;
-
-		many.at = first * size;
-		many.count = count - first < block ? count - first : block;
-		finish(&many, out);
-		for (int k = 1; k < dsts; k++)
-			memmove((unsigned char *)dst[k] + many.at, out, many.count * size);
+	many.sum = adds ? stretto_kernels_chosen()->sum_many[type] : NULL;
+	if (streaming && many.sum && before_line(&many) < count) {
+		first = before_line(&many);
+		reduce_blocks(&many, 0, first);
+		many.call.streaming = true;
 	}
+	if (many.sum)
+		first += many.sum(&many.call, first * many.size, first * many.size, count - first);
+	reduce_blocks(&many, first, count);
+	if (many.call.streaming)
+		fence();
 }
