@@ -15,7 +15,9 @@ const struct stretto_kernel_table *stretto_kernels_chosen(void)
 
 	if (table)
 		return table;
-	table = stretto_kernels_avx2();
+	table = stretto_kernels_avx512();
+	if (!table)
+		table = stretto_kernels_avx2();
 	if (!table)
 		table = &stretto_kernels_portable;
 	atomic_store_explicit(&chosen, table, memory_order_relaxed);

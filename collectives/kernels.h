@@ -41,10 +41,12 @@ enum { STRETTO_KERNEL_SOURCES = 1024 };
  * stretto_kernel() in this order: of n sources, the first n - 2^floor(log2 n) pairs (2j, 2j + 1)
  * are combined first, then neighbours at distance 1, 2, 4, ..., lower ones on the left.
  *
- * `streaming`: the results are stored past the caches, where the processor can: for vectors larger
- * than the last level. They are visible to whoever sees a later release store of this thread.
+ * `streaming`: sums and averages of floats, and sums of integers, are stored past the caches where
+ * the processor can and the destinations are aligned alike (modulo 64): for vectors larger than the
+ * last level. They are ordered before all later stores of this thread.
  *
- * Cost: one pass over memory: each source is read once and each destination written once.
+ * Cost: one pass over memory: each source is read once and each destination written once; partial
+ * results stay in registers (2, 3, 4 and 8 sources of a sum) or the first-level cache.
  */
 void stretto_kernel_many(enum stretto_type type, enum stretto_op op, void *const dst[], int dsts,
 			 const void *const src[], int srcs, size_t count, int ranks,

@@ -64,71 +64,30 @@ LOOPS_TARGET static inline __m256 round_bf16(__m256 value)
 	return _mm256_castsi256_ps(_mm256_slli_epi32(bf16_bits(value), 16));
 }
 
-#define HALF_STORES(type)                                                                          \
-	LOOPS_TARGET static inline void store_##type(void *to, __m256 value)                       \
-	{                                                                                          \
-		_mm_storeu_si128(to, narrow_##type(value));                                        \
-	}                                                                                          \
-	LOOPS_TARGET static inline void stream_##type(void *to, __m256 value)                      \
-	{                                                                                          \
-		_mm_stream_si128(to, narrow_##type(value));                                        \
-	}
-
-HALF_STORES(f16)
-HALF_STORES(bf16)
-
 /* The instructions give their second operand on a tie; a mask of all ones is a NaN. */
-LOOPS_TARGET static inline __m256 min8(__m256 a, __m256 b)
+LOOPS_TARGET static inline __m256 wide_min(__m256 a, __m256 b)
 {
 	return _mm256_or_ps(_mm256_min_ps(b, a), _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
 }
 
-LOOPS_TARGET static inline __m256 max8(__m256 a, __m256 b)
+LOOPS_TARGET static inline __m256 wide_max(__m256 a, __m256 b)
 {
 	return _mm256_or_ps(_mm256_max_ps(b, a), _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
 }
 
-/* d[i] = narrow(f(a[i], b[i])) with f written for eight elements and for one. */
-#define HALF_LOOP(name, type, parameters, eight, one)                                              \
-	LOOPS_TARGET static void name parameters                                                   \
-	{                                                                                          \
-		const uint16_t *a = left;                                                          \
-		uint16_t *d = dst;                                                                 \
-		size_t i = 0;                                                                      \
-                                                                                                   \
-		for (; i + 8 <= count; i += 8)                                                     \
-			store_##type(d + i, eight);                                                \
-		for (; i < count; i++)                                                             \
-			d[i] = stretto_narrow_##type(one);                                         \
-	}
+#define HALF_LANES 8
+#define HALF_WIDE  __m256
+LOOPS_TARGET static inline void store_halves(void *to, __m128i halves)
+{
+	_mm_storeu_si128(to, halves);
+}
 
-#define LEFT8(type)  load_##type(a + i)
-#define RIGHT8(type) load_##type((const uint16_t *)right + i)
-#define LEFT(type)   stretto_widen_##type(a[i])
-#define RIGHT(type)  stretto_widen_##type(((const uint16_t *)right)[i])
+LOOPS_TARGET static inline void stream_halves(void *to, __m128i halves)
+{
+	_mm_stream_si128(to, halves);
+}
 
-#define HALF_REDUCE_LOOP(type, op, eight)                                                          \
-	HALF_LOOP(type##_##op, type,                                                               \
-		  (void *dst, const void *left, const void *right, size_t count),                  \
-		  eight(LEFT8(type), RIGHT8(type)), stretto_half_##op(LEFT(type), RIGHT(type)))
-
-#define HALF_LOOPS(type)                                                                           \
-	HALF_REDUCE_LOOP(type, sum, _mm256_add_ps)                                                 \
-	HALF_REDUCE_LOOP(type, prod, _mm256_mul_ps)                                                \
-	HALF_REDUCE_LOOP(type, min, min8)                                                          \
-	HALF_REDUCE_LOOP(type, max, max8)                                                          \
-	HALF_LOOP(type##_sum_divide, type,                                                         \
-		  (void *dst, const void *left, const void *right, size_t count, int ranks),       \
-		  _mm256_div_ps(_mm256_add_ps(LEFT8(type), RIGHT8(type)),                          \
-				_mm256_set1_ps((float)ranks)),                                     \
-		  stretto_half_quotient(stretto_half_sum(LEFT(type), RIGHT(type)), ranks))         \
-	HALF_LOOP(type##_divide, type, (void *dst, const void *left, size_t count, int ranks),     \
-		  _mm256_div_ps(LEFT8(type), _mm256_set1_ps((float)ranks)),                        \
-		  stretto_half_quotient(LEFT(type), ranks))
-
-/* What compilers do not find, or not as well. */
-HALF_LOOPS(f16)
-HALF_LOOPS(bf16)
+#include "collectives/kernels_halves.h"
 
 #define SUMS_BYTES              32
 #define SUMS_STREAM(to, vector) _mm256_stream_si256((__m256i *)(to), (__m256i)(vector))

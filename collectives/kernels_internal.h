@@ -29,7 +29,7 @@ struct stretto_many {
 	const void *const *src;
 	int srcs;
 	int ranks;      /* the divisor of an average, or 0 */
-	bool streaming; /* the destinations are at multiples of 64 bytes, and stored past caches */
+	bool streaming; /* results go past the caches; stretto_sum_many_fn: to multiples of 64 */
 };
 
 /*
@@ -51,7 +51,13 @@ struct stretto_kernel_table {
 extern const struct stretto_kernel_table stretto_kernels_portable;
 /* AVX2 and F16C; NULL where this processor or build has none. */
 const struct stretto_kernel_table *stretto_kernels_avx2(void);
+/* AVX-512 F, BW, VL and DQ; NULL where this processor or build has none. */
+const struct stretto_kernel_table *stretto_kernels_avx512(void);
 /* The table that stretto_kernel() uses. */
 const struct stretto_kernel_table *stretto_kernels_chosen(void);
+
+/* stretto_kernel_many() with a given table. */
+void stretto_kernel_many_with(const struct stretto_kernel_table *table, enum stretto_type type,
+			      enum stretto_op op, const struct stretto_many *call, size_t count);
 
 #endif

@@ -25,15 +25,16 @@ _Static_assert(1 << (DEPTH - 1) == STRETTO_KERNEL_SOURCES, "the stack holds a wh
 /* A reduction, and the block of it in work. */
 struct many {
 	struct stretto_many call;
+	const struct stretto_kernel_table *table;
 	enum stretto_type type;
 	size_t size; /* bytes of an element */
 	stretto_reduce_fn reduce;
-	stretto_sum_many_fn sum;             /* the loop for registers, or NULL */
-	size_t at;                           /* bytes before the block */
-	size_t count;                        /* elements of the block */
-	int depth;                           /* partial results on the stack */
-	const unsigned char *partial[DEPTH]; /* in blocks, or a source */
-	_Alignas(64) unsigned char blocks[DEPTH][BLOCK_BYTES];
+	stretto_sum_many_fn sum;              /* the loop for registers, or NULL */
+	size_t at;                            /* bytes before the block */
+	size_t count;                         /* elements of the block */
+	int depth;                            /* partial results on the stack */
+	const unsigned char *partial[DEPTH];  /* in blocks, or a source */
+	unsigned char (*blocks)[BLOCK_BYTES]; /* DEPTH of them */
 };
 
 static const unsigned char *source(const struct many *many, int i)
@@ -87,12 +88,12 @@ static void finish(const struct many *many, size_t first)
 	if (count == 0)
 		return;
 	if (many->depth == 2 && ranks)
-		stretto_kernel_sum_divide(many->type, dst, a, many->partial[1] + skipped, count,
-					  ranks);
+		many->table->sum_divide[many->type](dst, a, many->partial[1] + skipped, count,
+						    ranks);
 	else if (many->depth == 2)
 		many->reduce(dst, a, many->partial[1] + skipped, count);
 	else if (ranks)
-		stretto_kernel_divide(many->type, dst, a, count, ranks);
+		many->table->divide[many->type](dst, a, count, ranks);
 	else
 		memmove(dst, a, count * many->size);
 	for (int k = 1; k < many->call.dsts; k++)
@@ -125,14 +126,14 @@ static void reduce_blocks(struct many *many, size_t first, size_t end)
 }
 
 /* Elements up to the first that lies at a multiple of 64 in all destinations; none has: SIZE_MAX. */
-static size_t before_line(const struct many *many)
+static size_t before_line(const struct stretto_many *call, size_t size)
 {
-	size_t bytes = -(uintptr_t)many->call.dst[0] % LINE;
+	size_t bytes = -(uintptr_t)call->dst[0] % LINE;
 
-	for (int k = 1; k < many->call.dsts; k++)
-		if (-(uintptr_t)many->call.dst[k] % LINE != bytes)
+	for (int k = 1; k < call->dsts; k++)
+		if (-(uintptr_t)call->dst[k] % LINE != bytes)
 			return SIZE_MAX;
-	return bytes / many->size;
+	return bytes / size;
 }
 
 /* Orders stores past the caches before all later stores. */
@@ -149,24 +150,26 @@ static bool is_float(enum stretto_type type)
 	       type == STRETTO_F64;
 }
 
-void stretto_kernel_many(enum stretto_type type, enum stretto_op op, void *const dst[], int dsts,
-			 const void *const src[], int srcs, size_t count, int ranks, bool streaming)
+void stretto_kernel_many_with(const struct stretto_kernel_table *table, enum stretto_type type,
+			      enum stretto_op op, const struct stretto_many *call, size_t count)
 {
 	bool adds = op == STRETTO_SUM || (op == STRETTO_AVG && is_float(type));
 	size_t first = 0;
-	struct many many;
+	_Alignas(64) unsigned char blocks[DEPTH][BLOCK_BYTES];
+	struct many many = {
+		.call = *call,
+		.table = table,
+		.type = type,
+		.size = stretto_type_size(type),
+		.reduce = table->reduce[type][op == STRETTO_AVG ? STRETTO_SUM : op],
+		.sum = adds ? table->sum_many[type] : NULL,
+		.blocks = blocks,
+	};
 
-	many.call = (struct stretto_many){.dst = dst,
-					  .dsts = dsts,
-					  .src = src,
-					  .srcs = srcs,
-					  .ranks = op == STRETTO_AVG ? ranks : 0};
-	many.type = type;
-	many.size = stretto_type_size(type);
-	many.reduce = stretto_kernel(type, op);
-	many.sum = adds ? stretto_kernels_chosen()->sum_many[type] : NULL;
-	if (streaming && many.sum && before_line(&many) < count) {
-		first = before_line(&many);
+	many.call.ranks = op == STRETTO_AVG ? call->ranks : 0;
+	many.call.streaming = false;
+	if (call->streaming && many.sum && before_line(call, many.size) < count) {
+		first = before_line(call, many.size);
 		reduce_blocks(&many, 0, first);
 		many.call.streaming = true;
 	}
@@ -175,4 +178,12 @@ void stretto_kernel_many(enum stretto_type type, enum stretto_op op, void *const
 	reduce_blocks(&many, first, count);
 	if (many.call.streaming)
 		fence();
+}
+
+void stretto_kernel_many(enum stretto_type type, enum stretto_op op, void *const dst[], int dsts,
+			 const void *const src[], int srcs, size_t count, int ranks, bool streaming)
+{
+	struct stretto_many call = {dst, dsts, src, srcs, ranks, streaming};
+
+	stretto_kernel_many_with(stretto_kernels_chosen(), type, op, &call, count);
 }
