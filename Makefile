@@ -70,6 +70,7 @@ UNIT := $(patsubst %.c,%,$(wildcard tests/unit/test_*.c))
 UNIT := $(filter-out $(if $(filter no,$(HAVE_VERBS)),tests/unit/test_verbs%),$(UNIT))
 MULTI := $(patsubst %.c,%,$(wildcard tests/multi/*.c))
 RDMA := $(if $(filter yes,$(HAVE_VERBS)),$(patsubst %.c,%,$(wildcard tests/rdma/*.c)))
+EXAMPLES := $(patsubst %.c,%,$(wildcard docs/examples/*.c))
 CLUSTER := $(patsubst %.c,%,$(wildcard tests/cluster/*.c))
 TRAINER_PROGRAMS := $(filter stretto-train,$(TOOLS)) $(filter tests/unit/test_train%,$(UNIT)) \
 	$(filter tests/multi/train%,$(MULTI))
@@ -84,7 +85,8 @@ MULTI := $(filter-out tests/multi/train%,$(MULTI))
 TRAINER_OBJ :=
 endif
 PROGRAMS := $(TOOLS:%=$(BUILD)/%)
-TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%) $(CLUSTER:%=$(BUILD)/%)
+TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%) $(CLUSTER:%=$(BUILD)/%) \
+	$(EXAMPLES:%=$(BUILD)/%)
 LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
 LIB_A := $(BUILD)/libstretto.a
 
@@ -186,7 +188,7 @@ FORCE:
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(if $(filter trainer/% tools/stretto-train.c tests/unit/test_train% tests/multi/train%,$<),$(TRAINER_CFLAGS)) -c $< -o $@
+	$(CC) $(CFLAGS_ALL) $(if $(filter trainer/% tools/stretto-train.c tests/unit/test_train% tests/multi/train%,$<),$(TRAINER_CFLAGS)) $(if $(filter docs/%,$<),-Icollectives) -c $< -o $@
 
 $(LIB_A): $(LIB_OBJ)
 	@rm -f $@

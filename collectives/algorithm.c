@@ -13,7 +13,9 @@
 	X(stretto_allgather_ring)                                                                  \
 	X(stretto_reduce_scatter_ring)                                                             \
 	X(stretto_barrier_dissemination)                                                           \
-	X(stretto_allreduce_hierarchical)
+	X(stretto_allreduce_hierarchical)                                                          \
+	X(stretto_allreduce_rabenseifner)                                                          \
+	X(stretto_reduce_scatter_halving)
 
 #define X(name) extern const struct stretto_algorithm name;
 ALGORITHMS(X)
@@ -25,6 +27,11 @@ const struct stretto_algorithm *const stretto_algorithms[] = {
 #undef X
 		NULL,
 };
+
+bool stretto_collective_reduces(enum stretto_collective collective)
+{
+	return collective == STRETTO_ALLREDUCE || collective == STRETTO_REDUCE_SCATTER;
+}
 
 const struct stretto_algorithm *stretto_algorithm_find(enum stretto_collective collective,
 						       const char *name)
@@ -57,8 +64,7 @@ const struct stretto_algorithm *stretto_algorithm_at(uint8_t index)
 static void build_alone(struct stretto_schedule *schedule)
 {
 	const struct stretto_shape *shape = &schedule->shape;
-	bool reduces = shape->collective == STRETTO_ALLREDUCE ||
-		       shape->collective == STRETTO_REDUCE_SCATTER;
+	bool reduces = stretto_collective_reduces(shape->collective);
 
 	if (shape->in_place || !(reduces || shape->collective == STRETTO_ALLGATHER))
 		return;

@@ -47,10 +47,20 @@ struct stretto_algorithm {
 	size_t (*window)(const struct stretto_group *group, size_t bytes);
 	/* Whether it is considered for a group unless it is asked for. NULL: always. */
 	bool (*suits)(const struct stretto_group *group);
+	/*
+	 * Reductions: every element is combined in the canonical order of the ranks, wherever it
+	 * stands in the vector. Of n ranks, extras = n - 2^floor(log2 n): the first `extras` pairs
+	 * (2i, 2i+1) are combined first, then neighbours of what is left at distance 1, 2, 4 ...,
+	 * lower ranks on the left. What STRETTO_REPRODUCIBLE=1 asks for.
+	 */
+	bool canonical;
 };
 
 /* All algorithms, ended by NULL. */
 extern const struct stretto_algorithm *const stretto_algorithms[];
+
+/* Whether a collective combines what the ranks give. */
+bool stretto_collective_reduces(enum stretto_collective collective);
 
 /* The algorithm of that name for the collective; NULL if there is none. */
 const struct stretto_algorithm *stretto_algorithm_find(enum stretto_collective collective,

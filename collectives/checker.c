@@ -14,7 +14,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "collectives/algorithm.h"
 #include "collectives/checker_internal.h"
 #include "collectives/conflicts.h"
 
@@ -137,6 +139,30 @@ static void expect_same_order(struct stretto_check *check, int rank)
 	}
 }
 
+/* An algorithm that says so must have combined a span in the canonical order. */
+static void expect_canonical(struct stretto_check *check, int rank, struct stretto_span span)
+{
+	const struct stretto_schedule *schedule = &check->schedules[rank];
+	const struct stretto_algorithm *algorithm =
+		stretto_algorithm_find(schedule->shape.collective, schedule->algorithm);
+	size_t base = stretto_check_position(&schedule->shape, span.buffer, span.first);
+	const struct stretto_runs *memory = &check->memory[rank];
+
+	if (!algorithm || !algorithm->canonical)
+		return;
+	for (size_t where = base; where < base + span.count;) {
+		size_t run = stretto_runs_find(memory, where);
+
+		if (memory->list[run].order != check->order)
+			stretto_check_fail(check,
+					   "rank %d: %s[%zu] was not combined in the canonical "
+					   "order",
+					   rank, stretto_check_buffer_name(span.buffer),
+					   span.first + where - base);
+		where = stretto_runs_stop(memory, run);
+	}
+}
+
 /* The result of one rank. */
 static void expect_result(struct stretto_check *check, int rank)
 {
@@ -149,6 +175,7 @@ static void expect_result(struct stretto_check *check, int rank)
 	case STRETTO_ALLREDUCE:
 		expect(check, rank, out, want);
 		expect_same_order(check, rank);
+		expect_canonical(check, rank, out);
 		break;
 	case STRETTO_BROADCAST:
 		want = (struct stretto_run){.sum = check->shares[shape->root]};
@@ -168,6 +195,7 @@ static void expect_result(struct stretto_check *check, int rank)
 			out = (struct stretto_span){STRETTO_BUF_IN, (size_t)rank * shape->stride,
 						    shape->count};
 		expect(check, rank, out, want);
+		expect_canonical(check, rank, out);
 		break;
 	default:
 		break;
@@ -231,13 +259,40 @@ static bool list_nodes(struct stretto_check *check)
 	return true;
 }
 
+/* Combines the shares of all ranks in the order that algorithm.h calls canonical; uses them up. */
+static uint64_t canonical_order(uint64_t *shares, int size)
+{
+	int left = 1;
+
+	while (2 * left <= size)
+		left *= 2;
+	int extras = size - left;
+
+	for (int i = 0; i < left; i++)
+		shares[i] = i < extras ? stretto_check_mix(shares[2 * i], shares[2 * i + 1])
+				       : shares[i + extras];
+	for (; left > 1; left /= 2)
+		for (int i = 0; i < left / 2; i++)
+			shares[i] = stretto_check_mix(shares[2 * i], shares[2 * i + 1]);
+	return shares[0];
+}
+
 /* Gives every rank a random share of a sum. */
 static void draw_shares(struct stretto_check *check)
 {
+	size_t bytes = (size_t)check->size * sizeof(*check->shares);
+
 	for (int r = 0; r < check->size; r++) {
 		check->shares[r] = stretto_check_random(check);
 		check->full += check->shares[r];
 	}
+	uint64_t *copy = malloc(bytes);
+	stretto_check_need(check, copy != NULL);
+	if (copy) {
+		memcpy(copy, check->shares, bytes);
+		check->order = canonical_order(copy, check->size);
+	}
+	free(copy);
 }
 
 static bool allocate(struct stretto_check *check)

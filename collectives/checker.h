@@ -7,7 +7,8 @@
  * length; no deadlock; no two unordered steps touch the same elements with one of them writing (a
  * buffer is busy from the post of a send or receive to its completion); every output element holds
  * each contribution exactly once and passed exactly one FINAL step (reductions); all ranks combined
- * in an order that gives the same bits; inputs are left as they were.
+ * in an order that gives the same bits, and if the algorithm says that it is canonical, in that one;
+ * inputs are left as they were.
  *
  * Both ways of executing are run: RECV and REDUCE as separate steps, and fused into one that starts
  * when both could.

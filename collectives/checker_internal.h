@@ -37,6 +37,7 @@ struct stretto_check {
 	size_t *base;     /* of each rank: its first node */
 	uint64_t *shares; /* of each rank: what it adds to a sum, random */
 	uint64_t full;    /* sum of all shares */
+	uint64_t order;   /* hash of the canonical order of all ranks */
 
 	/* One execution: */
 	bool eager;                  /* sends complete at once */
@@ -69,6 +70,9 @@ size_t stretto_check_position(const struct stretto_shape *shape, enum stretto_bu
 
 /* "IN", "OUT" or "TMP". */
 const char *stretto_check_buffer_name(enum stretto_buffer buffer);
+
+/* The order hash of `a op b`: neither commutative nor associative. */
+uint64_t stretto_check_mix(uint64_t a, uint64_t b);
 
 /* The next random number of the call. */
 uint64_t stretto_check_random(struct stretto_check *check);

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The order hash of `a op b`: neither commutative nor associative. */
-static uint64_t mix(uint64_t a, uint64_t b)
+uint64_t stretto_check_mix(uint64_t a, uint64_t b)
 {
 	uint64_t z = a * 0xd6e8feb86659fd93u + ((b << 23) | (b >> 41)) * 0xa0761d6478bd642fu;
 	z = (z ^ (z >> 32)) * 0xe7037ed1a0b428dbu;
@@ -123,7 +122,7 @@ static struct stretto_run combine_runs(struct stretto_check *check, const struct
 	struct stretto_run run = {
 		.element = a.element,
 		.sum = a.sum + b.sum,
-		.order = mix(a.order, b.order),
+		.order = stretto_check_mix(a.order, b.order),
 		.finals = a.finals + b.finals,
 	};
 

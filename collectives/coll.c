@@ -2,6 +2,9 @@
 /* coll.c: the named calls; each fills in one struct stretto_coll_args. */
 #include "collectives/stretto_coll.h"
 
+#include "collectives/exact.h"
+#include "runtime/log.h"
+
 #define ALLREDUCE(in_, out_, count_, type_, op_)                                                   \
 	(&(struct stretto_coll_args){.collective = STRETTO_ALLREDUCE,                              \
 				     .in = (in_),                                                  \
@@ -87,6 +90,26 @@ stretto_status stretto_ireduce_scatter(struct stretto_comm *comm, const void *in
 				       struct stretto_request **request)
 {
 	return stretto_coll_start(comm, REDUCE_SCATTER(in, out, count, type, op), request);
+}
+
+stretto_status stretto_sum_exact(struct stretto_comm *comm, const double *x, size_t n,
+				 double *result)
+{
+	struct stretto_exact mine = {0}, all;
+	stretto_status status;
+
+	if (!comm || !result || (n > 0 && !x)) {
+		stretto_error("stretto_sum_exact: %s is NULL", !comm     ? "comm"
+							       : !result ? "result"
+									 : "x");
+		return STRETTO_INVALID;
+	}
+	stretto_exact_add(&mine, x, n);
+	status =
+		stretto_allreduce(comm, &mine, &all, STRETTO_EXACT_WORDS, STRETTO_I64, STRETTO_SUM);
+	if (status == STRETTO_OK)
+		*result = stretto_exact_round(&all);
+	return status;
 }
 
 stretto_status stretto_barrier(struct stretto_comm *comm)

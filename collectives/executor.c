@@ -433,12 +433,13 @@ static const char *describe(const struct stretto_signature *signature, char *buf
 	const char *type = stretto_type_name((enum stretto_type)signature->type);
 	unsigned long long count = signature->count;
 	const char *by = algorithm ? algorithm->name : "?";
+	enum stretto_op op = (enum stretto_op)(signature->op & ~STRETTO_SIGNED_REPRODUCIBLE);
 
 	switch (collective) {
 	case STRETTO_ALLREDUCE:
 	case STRETTO_REDUCE_SCATTER:
-		snprintf(buf, size, "%s(count %llu, %s, %s) by %s", name, count, type,
-			 stretto_op_name((enum stretto_op)signature->op), by);
+		snprintf(buf, size, "%s(count %llu, %s, %s%s) by %s", name, count, type,
+			 stretto_op_name(op), op == signature->op ? "" : ", reproducible", by);
 		break;
 	case STRETTO_BROADCAST:
 		snprintf(buf, size, "%s(count %llu, %s, root %d) by %s", name, count, type,

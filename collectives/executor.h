@@ -75,6 +75,9 @@ struct stretto_exec_plan {
 	size_t element_size;                 /* bytes */
 };
 
+/* Added to the op of a signature where STRETTO_REPRODUCIBLE decides on the order of the ranks. */
+enum { STRETTO_SIGNED_REPRODUCIBLE = 0x80 };
+
 /* The caller's buffers and operation, set anew at each start. */
 struct stretto_exec_call {
 	const char *in;

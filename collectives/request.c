@@ -58,11 +58,6 @@ static struct coll_state *state_of(struct stretto_comm *comm)
 	return state;
 }
 
-static bool reduces(enum stretto_collective collective)
-{
-	return collective == STRETTO_ALLREDUCE || collective == STRETTO_REDUCE_SCATTER;
-}
-
 /* Logs what is wrong with an argument and returns the status of that. */
 static stretto_status bad(const struct stretto_coll_args *args, const char *what)
 {
@@ -83,7 +78,7 @@ static stretto_status check_args(const struct stretto_comm *comm,
 		return STRETTO_OK;
 	if (element == 0)
 		return bad(args, "type is not one of enum stretto_type");
-	if (reduces(args->collective) && (unsigned)args->op >= STRETTO_OP_COUNT)
+	if (stretto_collective_reduces(args->collective) && (unsigned)args->op >= STRETTO_OP_COUNT)
 		return bad(args, "op is not one of enum stretto_op");
 	if (args->collective == STRETTO_BROADCAST && (args->root < 0 || args->root >= comm->size))
 		return bad(args, "root is not a rank of the communicator");
@@ -122,7 +117,7 @@ static struct stretto_coll_args normal_form(const struct stretto_coll_args *args
 {
 	struct stretto_coll_args form = *args;
 
-	if (!reduces(form.collective))
+	if (!stretto_collective_reduces(form.collective))
 		form.op = STRETTO_SUM;
 	if (form.collective != STRETTO_BROADCAST)
 		form.root = 0;
@@ -135,13 +130,21 @@ static struct stretto_coll_args normal_form(const struct stretto_coll_args *args
 	return form;
 }
 
+/* Whether the operation must combine in the order of the ranks. */
+static bool is_reproducible(const struct stretto_request *request)
+{
+	return request->comm->world->config.reproducible &&
+	       stretto_collective_reduces(request->args.collective);
+}
+
 /*
  * Whether the schedule counts ranks by their places in the topology's order, which keeps neighbours
- * close; where blocks of a buffer belong to ranks it counts as the communicator does.
+ * close. Where blocks of a buffer belong to ranks it counts as the communicator does; and where the
+ * order of the ranks decides on the bits, so that these do not depend on the nodes.
  */
 static bool is_ordered(const struct stretto_request *request)
 {
-	return request->args.collective != STRETTO_ALLGATHER &&
+	return !is_reproducible(request) && request->args.collective != STRETTO_ALLGATHER &&
 	       request->args.collective != STRETTO_REDUCE_SCATTER;
 }
 
@@ -392,7 +395,9 @@ static struct stretto_exec_call make_call(struct stretto_request *request)
 			      .root = args->root,
 			      .collective = (uint8_t)args->collective,
 			      .type = (uint8_t)args->type,
-			      .op = (uint8_t)args->op,
+			      .op = (uint8_t)(args->op | (is_reproducible(request)
+								  ? STRETTO_SIGNED_REPRODUCIBLE
+								  : 0)),
 			      .algorithm = stretto_algorithm_index(request->choice.algorithm)},
 	};
 

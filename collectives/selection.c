@@ -33,12 +33,22 @@ __attribute__((format(printf, 3, 4))) static void add_text(char *text, size_t si
 	va_end(args);
 }
 
-/* "ring, doubling, tree": the algorithms of a collective. */
-static const char *valid_names(enum stretto_collective collective, char *text, size_t size)
+/* Whether STRETTO_REPRODUCIBLE leaves the algorithm out. */
+static bool is_barred(const struct stretto_config *config,
+		      const struct stretto_algorithm *algorithm)
+{
+	return config->reproducible && stretto_collective_reduces(algorithm->collective) &&
+	       !algorithm->canonical;
+}
+
+/* "ring, doubling, tree": the algorithms that a collective may take. */
+static const char *valid_names(const struct stretto_config *config,
+			       enum stretto_collective collective, char *text, size_t size)
 {
 	text[0] = '\0';
 	for (size_t i = 0; stretto_algorithms[i]; i++)
-		if (stretto_algorithms[i]->collective == collective)
+		if (stretto_algorithms[i]->collective == collective &&
+		    !is_barred(config, stretto_algorithms[i]))
 			add_text(text, size, "%s%s", text[0] ? ", " : "",
 				 stretto_algorithms[i]->name);
 	return text;
@@ -74,7 +84,8 @@ static void set_window(const struct stretto_coll_args *args, int size, size_t by
  * One "COLLECTIVE=NAME" entry of the setting, `length` bytes. Writes *algorithm if it is about the
  * wanted collective. STRETTO_INVALID, logged, for an entry that means nothing.
  */
-static stretto_status read_entry(const char *entry, size_t length, enum stretto_collective wanted,
+static stretto_status read_entry(const struct stretto_config *config, const char *entry,
+				 size_t length, enum stretto_collective wanted,
 				 const struct stretto_algorithm **algorithm)
 {
 	char text[STRETTO_CONFIG_TEXT];
@@ -98,7 +109,7 @@ static stretto_status read_entry(const char *entry, size_t length, enum stretto_
 			stretto_error("STRETTO_ALGORITHM: \"%s=%s\": %s has no algorithm of that "
 				      "name; it has: %s",
 				      text, name, text,
-				      valid_names(collective, names, sizeof(names)));
+				      valid_names(config, collective, names, sizeof(names)));
 			return STRETTO_INVALID;
 		}
 		if (collective == wanted)
@@ -111,13 +122,31 @@ static stretto_status read_entry(const char *entry, size_t length, enum stretto_
 	return STRETTO_INVALID;
 }
 
+/* STRETTO_INVALID, logged, for an algorithm that was asked for and adds in an order of its own. */
+static stretto_status check_order(const struct stretto_config *config,
+				  const struct stretto_algorithm *algorithm)
+{
+	char names[160];
+
+	if (!is_barred(config, algorithm))
+		return STRETTO_OK;
+	stretto_error("%s by %s: its order of additions depends on where an element stands, and "
+		      "STRETTO_REPRODUCIBLE asks for one order; these have it: %s",
+		      stretto_collective_name(algorithm->collective), algorithm->name,
+		      valid_names(config, algorithm->collective, names, sizeof(names)));
+	return STRETTO_INVALID;
+}
+
 /* Looks for the collective in the setting; *algorithm stays as it is if it is not there. */
-static stretto_status from_setting(const char *setting, enum stretto_collective collective,
+static stretto_status from_setting(const struct stretto_config *config,
+				   enum stretto_collective collective,
 				   const struct stretto_algorithm **algorithm)
 {
+	const char *setting = config->algorithm;
+
 	while (*setting) {
 		size_t length = strcspn(setting, ",");
-		stretto_status status = read_entry(setting, length, collective, algorithm);
+		stretto_status status = read_entry(config, setting, length, collective, algorithm);
 		if (status != STRETTO_OK)
 			return status;
 		setting += length;
@@ -141,7 +170,7 @@ static const struct stretto_algorithm *cheapest(const struct stretto_config *con
 		for (size_t i = 0; stretto_algorithms[i]; i++) {
 			const struct stretto_algorithm *one = stretto_algorithms[i];
 			if (one->collective != args->collective || (pass == 1 && one == best) ||
-			    (one->suits && !one->suits(group)))
+			    (one->suits && !one->suits(group)) || is_barred(config, one))
 				continue;
 			double cost =
 				one->cost(group, bytes, window_bytes(config, group, one, bytes));
@@ -181,7 +210,7 @@ stretto_status stretto_select(const struct stretto_config *config,
 	char names[160];
 
 	/* The setting is read even if the call decides, so that a bad one never goes unseen. */
-	stretto_status status = from_setting(config->algorithm, args->collective, &algorithm);
+	stretto_status status = from_setting(config, args->collective, &algorithm);
 	if (status != STRETTO_OK)
 		return status;
 	if (args->algorithm) {
@@ -189,7 +218,7 @@ stretto_status stretto_select(const struct stretto_config *config,
 		if (!algorithm) {
 			stretto_error("%s has no algorithm \"%s\"; it has: %s",
 				      stretto_collective_name(args->collective), args->algorithm,
-				      valid_names(args->collective, names, sizeof(names)));
+				      valid_names(config, args->collective, names, sizeof(names)));
 			return STRETTO_INVALID;
 		}
 		add_text(made.reason, sizeof(made.reason), "asked for by the call");
@@ -198,6 +227,9 @@ stretto_status stretto_select(const struct stretto_config *config,
 	} else {
 		algorithm = cheapest(config, group, args, &made);
 	}
+	status = check_order(config, algorithm);
+	if (status != STRETTO_OK)
+		return status;
 	made.algorithm = algorithm;
 	set_window(args, group->size,
 		   window_bytes(config, group, algorithm, total_bytes(args, group->size)), &made);

@@ -3,7 +3,8 @@
  * selection.h: which algorithm an operation takes, and with which window.
  *
  * In this order: the hint of the call, STRETTO_ALGORITHM, the least estimated cost. The choice
- * depends only on values that are the same on all ranks.
+ * depends only on values that are the same on all ranks. With STRETTO_REPRODUCIBLE reductions take
+ * only algorithms that are canonical, see algorithm.h.
  *
  * Threads: pure.
  */
@@ -28,7 +29,8 @@ struct stretto_group stretto_group_on_node(int size);
 
 /*
  * Chooses for args on the ranks of a group. STRETTO_INVALID if args or the configuration name
- * an algorithm that does not exist for this collective; the log lists those that do.
+ * an algorithm that does not exist for this collective, or is barred by STRETTO_REPRODUCIBLE; the
+ * log lists those that may be named.
  */
 stretto_status stretto_select(const struct stretto_config *config,
 			      const struct stretto_group *group,

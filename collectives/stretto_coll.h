@@ -182,6 +182,21 @@ STRETTO_API stretto_status stretto_ireduce_scatter(struct stretto_comm *comm, co
 						   enum stretto_op op,
 						   struct stretto_request **request);
 
+/*
+ * *result = the sum of all doubles x[0 .. n) of all ranks, rounded once, to nearest even, on every
+ * rank. Blocks. The bits depend on the values alone, not on their order, on how many each rank has
+ * (n may differ, and be 0), or on the number of ranks. x must not change during the call.
+ *
+ * The result is +-infinity if the sum would round to it (not if only a part of it would), or if
+ * there are infinities of one sign; NaN (the positive quiet one) if there are NaNs, or infinities of
+ * both signs; -0 if all values are -0 and there is one; +0 if the sum is 0 otherwise. The rounding
+ * mode of the caller does not matter, and no floating-point exception is raised.
+ *
+ * STRETTO_INVALID, logged, without result, or without x where n > 0.
+ */
+STRETTO_API stretto_status stretto_sum_exact(struct stretto_comm *comm, const double *x, size_t n,
+					     double *result);
+
 /* Returns when all ranks have called it. */
 STRETTO_API stretto_status stretto_barrier(struct stretto_comm *comm);
 STRETTO_API stretto_status stretto_ibarrier(struct stretto_comm *comm,

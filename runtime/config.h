@@ -60,6 +60,7 @@ struct stretto_config {
 	size_t ucx_eager_bytes;
 	/* Collectives. */
 	char algorithm[STRETTO_CONFIG_TEXT]; /* "allreduce=ring,broadcast=chain"; "" = by cost */
+	bool reproducible;   /* reductions in the canonical order only; the same on all ranks */
 	size_t window_bytes; /* of a long vector in one schedule; 0 = by algorithm */
 	size_t windows;      /* in flight */
 };

@@ -129,4 +129,5 @@ const struct stretto_algorithm stretto_allreduce_doubling = {
 	.build = build,
 	.cost = cost,
 	.window = window,
+	.canonical = true,
 };

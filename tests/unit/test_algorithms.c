@@ -266,6 +266,10 @@ static void costs_are_as_promised(void **state)
 			(struct promise){low + extra, (size_t)(low + 1) * vector, 2 * vector, 0});
 		keep_promise(STRETTO_ALLREDUCE, "tree", n,
 			     (struct promise){2 * low, 2 * vector, vector, 0});
+		/* each halving may round one element up, for each of two virtual ranks */
+		size_t halved = vector - (vector >> high) + 2 * (size_t)high;
+		keep_promise(STRETTO_ALLREDUCE, "rabenseifner", n,
+			     (struct promise){2 * high, 2 * halved, halved, high - extra / 2});
 		keep_promise(STRETTO_BROADCAST, "binomial", n,
 			     (struct promise){2 * high, (size_t)high * vector, 0, 0});
 		keep_promise(STRETTO_BROADCAST, "chain", n,
@@ -273,6 +277,9 @@ static void costs_are_as_promised(void **state)
 		keep_promise(STRETTO_ALLGATHER, "ring", n, (struct promise){n - 1, others, 0, 0});
 		keep_promise(STRETTO_REDUCE_SCATTER, "ring", n,
 			     (struct promise){n - 1, others, 2 * others - block, n - 1});
+		keep_promise(STRETTO_REDUCE_SCATTER, "halving", n,
+			     (struct promise){high, others, 2 * vector + (size_t)high * block,
+					      high - extra / 2});
 		keep_promise(STRETTO_BARRIER, "dissemination", n, (struct promise){high, 0, 0, 0});
 	}
 }

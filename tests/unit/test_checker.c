@@ -278,6 +278,23 @@ static void other_operand_order(void **state)
 	end(&group);
 }
 
+/* What a ring does is right in itself, but not for an algorithm that says it is canonical. */
+static void another_order_than_promised(void **state)
+{
+	struct group group;
+	(void)state;
+	make(&group, STRETTO_ALLREDUCE, "ring", 3, false);
+	for (int r = 0; r < 3; r++)
+		group.all[r].algorithm = "doubling";
+	reject_sealed(&group, "not combined in the canonical order");
+	end(&group);
+	make(&group, STRETTO_REDUCE_SCATTER, "ring", 3, true);
+	for (int r = 0; r < 3; r++)
+		group.all[r].algorithm = "halving";
+	reject_sealed(&group, "not combined in the canonical order");
+	end(&group);
+}
+
 static void deadlock_of_receives(void **state)
 {
 	struct group group;
@@ -433,6 +450,7 @@ int main(void)
 		cmocka_unit_test(missing_final),
 		cmocka_unit_test(early_and_double_final),
 		cmocka_unit_test(other_operand_order),
+		cmocka_unit_test(another_order_than_promised),
 		cmocka_unit_test(deadlock_of_receives),
 		cmocka_unit_test(deadlock_of_sends),
 		cmocka_unit_test(deadlock_of_fusion),

@@ -149,6 +149,53 @@ static void several_nodes_of_several_ranks_are_a_hierarchy(void **state)
 	assert_string_equal(chosen(&setup, "allreduce=hierarchical", 8), "hierarchical");
 }
 
+static void reproducible_reductions_take_canonical_algorithms_only(void **state)
+{
+	static const enum stretto_collective collectives[] = {STRETTO_ALLREDUCE,
+							      STRETTO_REDUCE_SCATTER};
+	struct stretto_group hierarchy = {8, 4, 2, 2, &stretto_link_network, &stretto_link_shm};
+	(void)state;
+	for (size_t c = 0; c < 2; c++)
+		for (size_t count = 1; count < (size_t)1 << 28; count *= 8) {
+			struct setup setup = make(collectives[c], count);
+			setup.config.reproducible = true;
+			chosen(&setup, "", 8);
+			assert_true(setup.choice.algorithm->canonical);
+			assert_null(strstr(setup.choice.reason, "ring"));
+			chosen_on(&setup, &hierarchy);
+			assert_true(setup.choice.algorithm->canonical);
+		}
+	struct setup setup = make(STRETTO_ALLREDUCE, 25000000);
+	setup.config.reproducible = true;
+	assert_string_equal(chosen(&setup, "", 8), "rabenseifner");
+	assert_string_equal(chosen(&setup, "allreduce=doubling", 8), "doubling");
+	setup = make(STRETTO_ALLGATHER, 10); /* nothing is added: any will do */
+	setup.config.reproducible = true;
+	assert_string_equal(chosen(&setup, "allgather=ring", 8), "ring");
+}
+
+static void other_algorithms_are_refused_where_sums_are_reproducible(void **state)
+{
+	static const char *const barred[] = {"ring", "tree", "hierarchical"};
+	(void)state;
+	for (size_t i = 0; i < sizeof(barred) / sizeof(*barred); i++) {
+		char setting[64];
+		struct setup setup = make(STRETTO_ALLREDUCE, 10);
+		setup.config.reproducible = true;
+		snprintf(setting, sizeof(setting), "allreduce=%s", barred[i]);
+		assert_int_equal(choose(&setup, setting, 4), STRETTO_INVALID);
+		setup.args.algorithm = barred[i];
+		assert_int_equal(choose(&setup, "", 4), STRETTO_INVALID);
+		assert_null(setup.choice.algorithm); /* untouched */
+		setup.config.reproducible = false;
+		assert_string_equal(chosen(&setup, "", 4), barred[i]);
+	}
+	struct setup setup = make(STRETTO_REDUCE_SCATTER, 10);
+	setup.config.reproducible = true;
+	assert_int_equal(choose(&setup, "reduce_scatter=ring", 4), STRETTO_INVALID);
+	assert_string_equal(chosen(&setup, "allreduce=ring", 4), "halving"); /* for others */
+}
+
 static void windows_are_in_elements(void **state)
 {
 	struct setup setup = make(STRETTO_ALLREDUCE, 1 << 20);
@@ -191,6 +238,8 @@ int main(void)
 		cmocka_unit_test(long_vectors_take_algorithms_that_share_the_load),
 		cmocka_unit_test(the_choice_has_the_least_cost),
 		cmocka_unit_test(several_nodes_of_several_ranks_are_a_hierarchy),
+		cmocka_unit_test(reproducible_reductions_take_canonical_algorithms_only),
+		cmocka_unit_test(other_algorithms_are_refused_where_sums_are_reproducible),
 		cmocka_unit_test(windows_are_in_elements),
 		cmocka_unit_test(long_rings_have_several_windows),
 	};

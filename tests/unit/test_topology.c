@@ -17,6 +17,7 @@
 
 #include "collectives/algorithm.h"
 #include "runtime/comm.h"
+#include "tests/lib/canonical.h"
 #include "tests/lib/matrix.h"
 #include "tests/lib/ranks.h"
 
@@ -257,6 +258,36 @@ static void all_ranks_get_the_same_bits(void **state)
 	run_ranks_on(nodes, 7, windows, bits_rank, NULL);
 }
 
+/* By recursive doubling, which is canonical only for ranks that count as the communicator does. */
+static void ordered_rank(struct stretto_comm *world, void *argument)
+{
+	struct canonical canonical = {.collective = STRETTO_ALLREDUCE,
+				      .type = STRETTO_F32,
+				      .count = 1009,
+				      .algorithm = "doubling"};
+
+	(void)argument;
+	require(canonical_differing(world, &canonical) > 100);
+}
+
+static void reproducible_sums_do_not_depend_on_nodes(void **state)
+{
+	static const int cyclic[] = {0, 1, 0, 1}, mixed[] = {0, 1, 1, 0, 0, 1, 0};
+	static const char *const reproducible[] = {"STRETTO_TRANSPORTS=self,shm,ucx",
+						   "STRETTO_REPRODUCIBLE=1", NULL};
+	static const char *const by_ucx[] = {"STRETTO_TRANSPORTS=self,ucx",
+					     "STRETTO_REPRODUCIBLE=1", NULL};
+	size_t large = 20011;
+
+	(void)state;
+	run_ranks_on(cyclic, 4, settings, ordered_rank, NULL);
+	run_ranks_on(cyclic, 4, reproducible, canonical_rank, &large);
+	if (TEST_SLOW)
+		return;
+	run_ranks_on(mixed, 7, reproducible, canonical_rank, &large);
+	run_ranks(3, by_ucx, canonical_rank, &large);
+}
+
 /* Nothing within the node could be mapped: ranks of a node are still known, but bring no gain. */
 static void unmapped_rank(struct stretto_comm *world, void *argument)
 {
@@ -285,6 +316,7 @@ int main(int count, char **arguments)
 		cmocka_unit_test(matrix_over_nodes),
 		cmocka_unit_test(many_at_a_time_over_nodes),
 		cmocka_unit_test(all_ranks_get_the_same_bits),
+		cmocka_unit_test(reproducible_sums_do_not_depend_on_nodes),
 		cmocka_unit_test(without_shm_memory_is_not_common),
 #endif
 	};
