@@ -13,25 +13,36 @@ static void body(struct perf *perf, const struct perf_case *test, void *context)
 	perf_call(perf, test);
 }
 
+/* One half of a row. */
+static void measure(struct perf *perf, struct perf_part *part)
+{
+	perf_prepare(perf, part->test);
+	perf_loop(perf, part, 1);
+	perf_release(perf);
+}
+
 /* A broadcast has one buffer and a barrier none: their one form fills the first columns. */
 static void one_row(struct perf *perf, const struct perf_case *test)
 {
-	bool two = test->collective != STRETTO_BROADCAST && test->collective != STRETTO_BARRIER;
+	bool one = perf_collectives[test->collective].one_buffer;
+	bool out = one || (perf->options->places & PERF_OUT_OF_PLACE);
+	bool in = !one && (perf->options->places & PERF_IN_PLACE);
 	struct perf_case in_place = *test;
 	struct perf_part first = {.test = test, .body = body};
 	struct perf_part second = {.test = &in_place, .body = body};
 
 	in_place.in_place = true;
-	perf_loop(perf, &first, 1);
-	if (two)
-		perf_loop(perf, &second, 1);
-	perf_report_row(perf, test, &first.result, two ? &second.result : NULL);
+	if (out)
+		measure(perf, &first);
+	if (in)
+		measure(perf, &second);
+	perf_report_row(perf, test, out ? &first.result : NULL, in ? &second.result : NULL);
 }
 
 static void all_sizes(struct perf *perf, enum stretto_type type, enum stretto_op op, int root)
 {
 	const struct perf_options *options = perf->options;
-	bool sizes = options->collective != STRETTO_BARRIER;
+	bool sizes = !perf_collectives[options->collective].no_data;
 
 	for (size_t bytes = options->min_bytes; bytes <= options->max_bytes;
 	     bytes = perf_next_size(options, bytes)) {
@@ -45,7 +56,7 @@ static void all_sizes(struct perf *perf, enum stretto_type type, enum stretto_op
 
 static void all_roots(struct perf *perf, enum stretto_type type, enum stretto_op op)
 {
-	if (perf->options->collective != STRETTO_BROADCAST || perf->options->root >= 0) {
+	if (!perf_collectives[perf->options->collective].rooted || perf->options->root >= 0) {
 		all_sizes(perf, type, op, perf->options->root);
 		return;
 	}
@@ -55,10 +66,9 @@ static void all_roots(struct perf *perf, enum stretto_type type, enum stretto_op
 
 static void all_types_and_ops(struct perf *perf)
 {
-	enum stretto_collective collective = perf->options->collective;
-	bool reduces = collective == STRETTO_ALLREDUCE || collective == STRETTO_REDUCE_SCATTER;
-	unsigned types = collective == STRETTO_BARRIER ? 1u << STRETTO_U8 : perf->options->types;
-	unsigned ops = reduces ? perf->options->ops : 1u << STRETTO_SUM;
+	const struct perf_collective *collective = &perf_collectives[perf->options->collective];
+	unsigned types = collective->no_data ? 1u << STRETTO_U8 : perf->options->types;
+	unsigned ops = collective->reduces ? perf->options->ops : 1u << STRETTO_SUM;
 
 	for (int type = 0; type < STRETTO_TYPE_COUNT; type++)
 		for (int op = 0; op < STRETTO_OP_COUNT; op++)
@@ -72,6 +82,7 @@ int main(int argc, char **argv)
 	struct perf perf;
 
 	perf_options_read(&options, argc, argv);
+	perf_watch(options.timeout);
 	perf_open(&perf, &options);
 	perf_report_open(&perf);
 	if (options.p2p)
@@ -82,5 +93,5 @@ int main(int argc, char **argv)
 		all_types_and_ops(&perf);
 	perf_report_close(&perf);
 	perf_close(&perf);
-	return tool_end(perf.total_wrong ? PERF_WRONG_DATA : 0);
+	return tool_end(perf.total_wrong || perf.too_slow ? PERF_BAD_RESULT : 0);
 }

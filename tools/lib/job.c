@@ -36,8 +36,7 @@ static const struct {
 	[CORES] = {"cores", "cores", true}, [RDMA] = {"RDMA (distance)", "rdma", true},
 };
 
-/* Lists the RDMA ports of the channels, each once, as "mlx5_0:1 (10)"; "-" without verbs. */
-static void name_devices(const struct stretto_world *world, char *text, size_t size)
+void job_name_devices(const struct stretto_world *world, char *text, size_t size)
 {
 	text[0] = '\0';
 #ifdef STRETTO_HAVE_VERBS
@@ -71,7 +70,7 @@ static struct job_rank describe(const struct stretto_world *world)
 		snprintf(me.host, sizeof me.host, "?");
 	machine_numa(me.numa, sizeof me.numa);
 	machine_cores(me.cores, sizeof me.cores);
-	name_devices(world, me.rdma, sizeof me.rdma);
+	job_name_devices(world, me.rdma, sizeof me.rdma);
 	return me;
 }
 

@@ -8,6 +8,9 @@
 #define STRETTO_TOOLS_JOB_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+struct stretto_world;
 
 /*
  * Joins the job, gathers what each rank knows of itself, prints it on rank 0, and leaves. The ranks
@@ -15,5 +18,8 @@
  * come together.
  */
 int job_show(bool json);
+
+/* Lists the RDMA ports of the channels, each once, as "mlx5_0:1 (10)"; "-" without verbs. */
+void job_name_devices(const struct stretto_world *world, char *text, size_t size);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/hardware.h"
 
@@ -47,6 +48,33 @@ void machine_numa(char *text, size_t size)
 	hwloc_bitmap_free(cores);
 	hwloc_bitmap_free(nodes);
 #endif
+}
+
+static int first_core(void)
+{
+	cpu_set_t mask;
+
+	if (sched_getaffinity(0, sizeof mask, &mask) != 0)
+		return 0;
+	for (int core = 0; core < CPU_SETSIZE; core++)
+		if (CPU_ISSET((size_t)core, &mask))
+			return core;
+	return 0;
+}
+
+void machine_governor(char *text, size_t size)
+{
+	char path[96];
+	FILE *file;
+
+	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor",
+		 first_core());
+	file = fopen(path, "r");
+	if (!file || !fgets(text, (int)size, file) || text[0] == '\n')
+		snprintf(text, size, "not readable");
+	text[strcspn(text, "\n")] = '\0';
+	if (file)
+		fclose(file);
 }
 
 void machine_load(char *text, size_t size)

@@ -16,6 +16,9 @@ void machine_cores(char *text, size_t size);
 /* Writes the NUMA nodes that these cores belong to, likewise; "?" in a build without hwloc. */
 void machine_numa(char *text, size_t size);
 
+/* Writes the frequency governor of the first core of the affinity mask, or "not readable". */
+void machine_governor(char *text, size_t size);
+
 /* Writes the load averages of 1, 5 and 15 minutes, or "unknown". */
 void machine_load(char *text, size_t size);
 

@@ -157,14 +157,14 @@ static int64_t differing(const struct perf *perf, size_t element, const unsigned
 /* Elements of the whole input and output. */
 static size_t input_count(const struct perf *perf, const struct perf_case *test)
 {
-	return test->collective == STRETTO_REDUCE_SCATTER ? test->count * (size_t)perf->size
-							  : test->count;
+	return test->count *
+	       (perf_collectives[test->collective].in_blocks ? (size_t)perf->size : 1);
 }
 
 static size_t output_count(const struct perf *perf, const struct perf_case *test)
 {
-	return test->collective == STRETTO_ALLGATHER ? test->count * (size_t)perf->size
-						     : test->count;
+	return test->count *
+	       (perf_collectives[test->collective].out_blocks ? (size_t)perf->size : 1);
 }
 
 const void *perf_input(const struct perf *perf, const struct perf_case *test)
@@ -210,7 +210,6 @@ void perf_fill(struct perf *perf, const struct perf_case *test)
 	size_t count = input_count(perf, test), bytes;
 	unsigned char *area = guarded(perf, test, &bytes);
 
-	perf->round++;
 	memset(area - PERF_GUARD, GUARD_BYTE, PERF_GUARD);
 	memset(area + bytes, GUARD_BYTE, PERF_GUARD);
 	memset(area, POISON_BYTE, bytes);

@@ -5,7 +5,21 @@
 #include "tools/lib/options.h"
 #include "tools/lib/perf.h"
 
-enum { ALGORITHM = TOOL_LONG_ONLY, TRANSPORT, PACE, JSON, COMPUTE, FORMAT };
+enum {
+	ALGORITHM = TOOL_LONG_ONLY,
+	TRANSPORT,
+	PACE,
+	JSON,
+	COMPUTE,
+	FORMAT,
+	FULL,
+	PLACE,
+	NONBLOCKING,
+	PERSISTENT,
+	ROTATE,
+	MIN_BW,
+	TIMEOUT,
+};
 
 /* The letters are those of nccl-tests. */
 static const struct tool_option options_table[] = {
@@ -25,7 +39,15 @@ static const struct tool_option options_table[] = {
 	{"transport", TRANSPORT, "LIST", "use these transports, such as self,shm"},
 	{"pace", PACE, "RATE:LATENCY", "deliver as such a link would: 10gbit:20us"},
 	{"compute", COMPUTE, "KIND", "overlap: gemm, or sleep for an idle core (gemm)"},
-	{"format", FORMAT, "KIND", "p2p: table, or the columns of perftest (table)"},
+	{"format", FORMAT, "KIND",
+	 "nccl osu imb csv or json (nccl); p2p: table or perftest (table)"},
+	{"full", FULL, NULL, "osu: minimum, maximum, validation and percentiles too"},
+	{"place", PLACE, "WHERE", "buffers: out of place, in place, or both (both; osu, imb: out)"},
+	{"nonblocking", NONBLOCKING, NULL, "call start and wait"},
+	{"persistent", PERSISTENT, NULL, "start and wait of operations made once a size"},
+	{"rotate-buffers", ROTATE, "N", "use N sets of buffers in turn (1)"},
+	{"min-bw", MIN_BW, "GB/s", "exit 1 if the busbw of a row is below"},
+	{"timeout", TIMEOUT, "SECONDS", "end the whole run after that, with exit 4"},
 	{NULL, 0, NULL, NULL},
 };
 
@@ -35,8 +57,8 @@ static const struct tool tool = {
 	"messages.",
 	options_table,
 	"Sizes take the suffixes K, M and G (powers of 1024). Run it under stretto-run.\n"
-	"Exit: 1 wrong data, 2 wrong command line, 3 communication failed.\n"
-	"docs/benchmarking.md says what the columns mean.",
+	"Exit: 1 wrong data or below --min-bw, 2 wrong command line, 3 communication failed,\n"
+	"4 --timeout has passed. docs/stretto-perf.md describes it all.",
 	false,
 };
 
@@ -97,9 +119,79 @@ static void read_test(struct perf_options *options, int argc, char **argv, int o
 	tool_fail("there is no test '%s'", argv[operand]);
 }
 
-/* The options that become settings of the library; an algorithm waits for the test's name. */
-static void read_option(struct perf_options *options, int id, const char *value,
-			const char **algorithm)
+/* The format's name depends on the test, which comes last. */
+static void choose_format(struct perf_options *options, const char *name)
+{
+	if (options->p2p) {
+		options->perftest = name && strcmp(name, "perftest") == 0;
+		if (name && !options->perftest && strcmp(name, "table") != 0)
+			tool_fail("p2p --format %s must be table or perftest", name);
+		return;
+	}
+	if (name && strcmp(name, "json") == 0) {
+		if (options->json)
+			tool_fail("--format json writes to stdout, --json to a file: choose one");
+		return;
+	}
+	for (size_t i = 0; i < perf_formats_count; i++)
+		if (!name || strcmp(name, perf_formats[i].name) == 0) {
+			options->format = &perf_formats[i];
+			return;
+		}
+	tool_fail("--format %s must be nccl, osu, imb, csv or json", name);
+}
+
+static void choose_mode(struct perf_options *options, enum perf_mode mode)
+{
+	if (options->mode != PERF_BLOCKING && options->mode != mode)
+		tool_fail("--nonblocking and --persistent exclude each other");
+	options->mode = mode;
+}
+
+static unsigned place_of(const char *value)
+{
+	if (strcmp(value, "both") == 0)
+		return PERF_OUT_OF_PLACE | PERF_IN_PLACE;
+	if (strcmp(value, "out") != 0 && strcmp(value, "in") != 0)
+		tool_fail("--place %s must be out, in or both", value);
+	return value[0] == 'o' ? PERF_OUT_OF_PLACE : PERF_IN_PLACE;
+}
+
+/* How calls are made, and what ends the run. */
+static void read_mode(struct perf_options *options, int id, const char *value)
+{
+	switch (id) {
+	case FULL:
+		options->full = true;
+		break;
+	case PLACE:
+		options->places = place_of(value);
+		break;
+	case NONBLOCKING:
+		choose_mode(options, PERF_NONBLOCKING);
+		break;
+	case PERSISTENT:
+		choose_mode(options, PERF_PERSISTENT);
+		break;
+	case ROTATE:
+		options->sets = (int)tool_int("--rotate-buffers", value, 1, 4096);
+		break;
+	case MIN_BW:
+		options->least_bandwidth = tool_double("--min-bw", value, 1e-9, 1e9);
+		break;
+	default:
+		options->timeout = tool_seconds("--timeout", value, 1e-3, 1e7);
+	}
+}
+
+/* What is understood only when the test's name is known. */
+struct late {
+	const char *algorithm;
+	const char *format;
+};
+
+/* The options that become settings of the library, and those with words. */
+static void read_option(struct perf_options *options, int id, const char *value, struct late *given)
 {
 	switch (id) {
 	case 'r':
@@ -113,7 +205,7 @@ static void read_option(struct perf_options *options, int id, const char *value,
 		options->json = value;
 		break;
 	case ALGORITHM:
-		*algorithm = value;
+		given->algorithm = value;
 		break;
 	case TRANSPORT:
 		add_setting(options, "STRETTO_TRANSPORTS", "", value);
@@ -127,12 +219,10 @@ static void read_option(struct perf_options *options, int id, const char *value,
 			tool_fail("--compute %s must be gemm or sleep", value);
 		break;
 	case FORMAT:
-		options->perftest = strcmp(value, "perftest") == 0;
-		if (!options->perftest && strcmp(value, "table") != 0)
-			tool_fail("--format %s must be table or perftest", value);
+		given->format = value;
 		break;
 	default:
-		break;
+		read_mode(options, id, value);
 	}
 }
 
@@ -195,9 +285,41 @@ static void set_defaults(struct perf_options *options)
 		tool_fail("-b %zu is more than -e %zu", options->min_bytes, options->max_bytes);
 }
 
+/* What a test or a format cannot do. */
+static void refuse(const struct perf_options *options, const struct late *given)
+{
+	bool one_place = options->format && options->format->one_place;
+	bool osu = options->format && strcmp(options->format->name, "osu") == 0;
+
+	if (options->full && !osu)
+		tool_fail("--full needs --format osu");
+	if (one_place && options->places == (PERF_OUT_OF_PLACE | PERF_IN_PLACE))
+		tool_fail("--place both: a row of %s has room for one", options->format->name);
+	if (options->least_bandwidth > 0 &&
+	    (options->overlap || options->p2p || perf_collectives[options->collective].no_data))
+		tool_fail("--min-bw: %s has no bandwidth to compare", perf_test_name(options));
+	if (options->overlap && options->mode == PERF_NONBLOCKING)
+		tool_fail("overlap is nonblocking by itself");
+	if (options->overlap && options->places == PERF_IN_PLACE)
+		tool_fail("overlap is out of place");
+	if (options->p2p &&
+	    (options->mode || options->sets > 1 || options->places || given->algorithm))
+		tool_fail("p2p has no --nonblocking, --persistent, --rotate-buffers, --place or "
+			  "--algorithm");
+}
+
+/* All that a row can show. */
+static void choose_places(struct perf_options *options)
+{
+	bool one_place = options->format && options->format->one_place;
+
+	if (options->places == 0 && !options->p2p)
+		options->places = PERF_OUT_OF_PLACE | (one_place ? 0 : PERF_IN_PLACE);
+}
+
 void perf_options_read(struct perf_options *options, int argc, char **argv)
 {
-	const char *algorithm = NULL;
+	struct late given = {NULL, NULL};
 	char prefix[64];
 	int id;
 
@@ -205,6 +327,7 @@ void perf_options_read(struct perf_options *options, int argc, char **argv)
 		.warmup = 5,
 		.check = true,
 		.registered = true,
+		.sets = 1,
 		.types = 1u << STRETTO_F32,
 		.ops = 1u << STRETTO_SUM,
 		.argc = argc,
@@ -212,12 +335,15 @@ void perf_options_read(struct perf_options *options, int argc, char **argv)
 	};
 	while ((id = tool_next(&tool, argc, argv)) >= 0)
 		if (!read_number(options, id, optarg))
-			read_option(options, id, optarg, &algorithm);
+			read_option(options, id, optarg, &given);
 	read_test(options, argc, argv, optind);
+	choose_format(options, given.format);
 	set_defaults(options);
-	if (algorithm) {
+	refuse(options, &given);
+	choose_places(options);
+	if (given.algorithm) {
 		snprintf(prefix, sizeof prefix,
 			 "%s=", stretto_collective_name(options->collective));
-		add_setting(options, "STRETTO_ALGORITHM", prefix, algorithm);
+		add_setting(options, "STRETTO_ALGORITHM", prefix, given.algorithm);
 	}
 }

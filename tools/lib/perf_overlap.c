@@ -70,21 +70,10 @@ static struct work *new_work(void)
 	return work;
 }
 
-static void start(struct perf *perf, const struct perf_case *test, struct stretto_request **request)
-{
-	perf_must(perf,
-		  stretto_iallreduce(perf->comm, perf_input(perf, test), perf_output(perf, test),
-				     test->count, test->type, test->op, request),
-		  "iallreduce");
-}
-
 static void pure_body(struct perf *perf, const struct perf_case *test, void *context)
 {
-	struct stretto_request *request = NULL;
-
 	(void)context;
-	start(perf, test, &request);
-	perf_must(perf, stretto_wait(request), "wait");
+	perf_must(perf, stretto_wait(perf_start(perf, test)), "wait");
 }
 
 static void compute_body(struct perf *perf, const struct perf_case *test, void *context)
@@ -96,9 +85,8 @@ static void compute_body(struct perf *perf, const struct perf_case *test, void *
 
 static void total_body(struct perf *perf, const struct perf_case *test, void *context)
 {
-	struct stretto_request *request = NULL;
+	struct stretto_request *request = perf_start(perf, test);
 
-	start(perf, test, &request);
 	compute(context);
 	perf_must(perf, stretto_wait(request), "wait");
 }
@@ -161,6 +149,7 @@ static void one_size(struct perf *perf, struct work *work, const struct perf_cas
 	};
 	struct perf_overlap_row row = {.bytes = test->bytes, .count = test->count};
 
+	perf_prepare(perf, test);
 	idle.collective = STRETTO_BARRIER; /* nothing is sent: nothing to check */
 	perf_loop(perf, parts, 1);         /* to know for how long to compute */
 	for (int tries = 0; tries < TRIES; tries++) {
@@ -169,6 +158,7 @@ static void one_size(struct perf *perf, struct work *work, const struct perf_cas
 		if (alike(parts[0].result.median, parts[1].result.median))
 			break;
 	}
+	perf_release(perf);
 	row.pure = parts[0].result;
 	row.compute = parts[1].result;
 	row.total = parts[2].result;

@@ -21,6 +21,8 @@ void perf_must(struct perf *perf, stretto_status status, const char *what)
 	fflush(stdout);
 	if (status == STRETTO_INVALID)
 		exit(PERF_USAGE); /* the library has said which setting or argument, in one line */
+	if (perf_watch_due())
+		perf_watch_end();
 	tool_die(PERF_COMMUNICATION, "rank %d: %s: %s", perf->rank, what,
 		 stretto_status_text(status));
 }
@@ -40,6 +42,29 @@ static unsigned char *new_buffer(struct perf *perf, void **block)
 	return (unsigned char *)*block + PERF_GUARD;
 }
 
+static void use_set(struct perf *perf, int index)
+{
+	perf->set = &perf->sets[index];
+	perf->in = perf->set->in;
+	perf->out = perf->set->out;
+}
+
+static void new_memory(struct perf *perf)
+{
+	const struct perf_options *options = perf->options;
+
+	perf->sets = calloc((size_t)options->sets, sizeof *perf->sets);
+	perf->table = calloc(PERF_PERIOD, sizeof(double));
+	perf->times = calloc((size_t)options->iterations * PERF_PARTS_MAX, sizeof *perf->times);
+	if (!perf->sets || !perf->table || !perf->times)
+		tool_die(PERF_COMMUNICATION, "no memory for the tables");
+	for (int i = 0; i < options->sets; i++) {
+		perf->sets[i].in = new_buffer(perf, &perf->sets[i].blocks[0]);
+		perf->sets[i].out = new_buffer(perf, &perf->sets[i].blocks[1]);
+	}
+	use_set(perf, 0);
+}
+
 void perf_open(struct perf *perf, const struct perf_options *options)
 {
 	const char *settings[PERF_SETTINGS_MAX + 1] = {NULL};
@@ -51,55 +76,94 @@ void perf_open(struct perf *perf, const struct perf_options *options)
 	perf_must(perf, stretto_init(&init, &perf->comm), "stretto_init");
 	perf->rank = stretto_comm_rank(perf->comm);
 	perf->size = stretto_comm_size(perf->comm);
+	perf_watch_case(perf->rank, perf_test_name(options), 0);
 	if (options->root >= perf->size)
 		tool_fail("-r %d is no rank: there are %d", options->root, perf->size);
 	if (options->p2p && perf->size != 2)
 		tool_fail("p2p needs two ranks, not %d", perf->size);
-	perf->in = new_buffer(perf, &perf->blocks[0]);
-	perf->out = new_buffer(perf, &perf->blocks[1]);
-	perf->table = calloc(PERF_PERIOD, sizeof(double));
-	perf->times = calloc((size_t)options->iterations * PERF_PARTS_MAX, sizeof *perf->times);
-	if (!perf->table || !perf->times)
-		tool_die(PERF_COMMUNICATION, "no memory for the tables");
+	new_memory(perf);
+}
+
+static void free_block(struct perf *perf, void *block)
+{
+	if (perf->options->registered)
+		perf_must(perf, stretto_free(perf->comm, block), "stretto_free");
+	else
+		free(block);
 }
 
 void perf_close(struct perf *perf)
 {
-	for (int i = 0; i < 2; i++) {
-		if (perf->options->registered)
-			perf_must(perf, stretto_free(perf->comm, perf->blocks[i]), "stretto_free");
-		else
-			free(perf->blocks[i]);
+	for (int i = 0; i < perf->options->sets; i++) {
+		free_block(perf, perf->sets[i].blocks[0]);
+		free_block(perf, perf->sets[i].blocks[1]);
 	}
+	free(perf->sets);
 	free(perf->table);
 	free(perf->times);
 	perf_must(perf, stretto_finalize(perf->comm), "stretto_finalize");
 }
 
+static struct stretto_coll_args arguments(const struct perf *perf, const struct perf_case *test)
+{
+	return (struct stretto_coll_args){
+		.collective = test->collective,
+		.type = test->type,
+		.op = test->op,
+		.root = test->root,
+		.count = test->count,
+		.in = perf_input(perf, test),
+		.out = perf_output(perf, test),
+	};
+}
+
+void perf_prepare(struct perf *perf, const struct perf_case *test)
+{
+	perf_watch_case(perf->rank, perf_test_name(perf->options), test->bytes);
+	if (perf->options->mode != PERF_PERSISTENT)
+		return;
+	for (int i = 0; i < perf->options->sets; i++) {
+		struct stretto_coll_args args;
+
+		use_set(perf, i);
+		args = arguments(perf, test);
+		perf_must(perf, stretto_coll_init(perf->comm, &args, &perf->set->request),
+			  "stretto_coll_init");
+	}
+}
+
+void perf_release(struct perf *perf)
+{
+	for (int i = 0; i < perf->options->sets; i++) {
+		stretto_request_free(perf->sets[i].request);
+		perf->sets[i].request = NULL;
+	}
+}
+
+struct stretto_request *perf_start(struct perf *perf, const struct perf_case *test)
+{
+	struct stretto_coll_args args = arguments(perf, test);
+	struct stretto_request *request = perf->set->request;
+
+	if (request)
+		perf_must(perf, stretto_start(request), "stretto_start");
+	else
+		perf_must(perf, stretto_coll_start(perf->comm, &args, &request),
+			  "stretto_coll_start");
+	return request;
+}
+
 void perf_call(struct perf *perf, const struct perf_case *test)
 {
-	const void *in = perf_input(perf, test);
-	void *out = perf_output(perf, test);
-	stretto_status status = STRETTO_OK;
+	struct stretto_coll_args args;
 
-	switch (test->collective) {
-	case STRETTO_ALLREDUCE:
-		status = stretto_allreduce(perf->comm, in, out, test->count, test->type, test->op);
-		break;
-	case STRETTO_BROADCAST:
-		status = stretto_broadcast(perf->comm, out, test->count, test->type, test->root);
-		break;
-	case STRETTO_ALLGATHER:
-		status = stretto_allgather(perf->comm, in, out, test->count, test->type);
-		break;
-	case STRETTO_REDUCE_SCATTER:
-		status = stretto_reduce_scatter(perf->comm, in, out, test->count, test->type,
-						test->op);
-		break;
-	default:
-		status = stretto_barrier(perf->comm);
+	if (perf->options->mode != PERF_BLOCKING) {
+		perf_must(perf, stretto_wait(perf_start(perf, test)), "stretto_wait");
+		return;
 	}
-	perf_must(perf, status, stretto_collective_name(test->collective));
+	args = arguments(perf, test);
+	perf_must(perf, stretto_coll_run(perf->comm, &args),
+		  stretto_collective_name(test->collective));
 }
 
 static int by_value(const void *a, const void *b)
@@ -124,21 +188,81 @@ static void summarize(double *times, int count, struct perf_result *result)
 	result->mean = sum / count;
 }
 
-/* One iteration of one part: returns its seconds on this rank, adds to *wrong. */
-static double run_part(struct perf *perf, const struct perf_part *part, int64_t *wrong)
+static bool checks(const struct perf *perf, const struct perf_part *part)
 {
-	bool check = perf->options->check && part->test->collective != STRETTO_BARRIER;
-	double start, seconds;
+	return perf->options->check && !perf_collectives[part->test->collective].no_data;
+}
 
-	if (check)
+/*
+ * One part on the first `count` sets: fills all, runs all, checks all, so that a set is out of the
+ * caches when its turn comes if all together do not fit. Leaves the times in the sets.
+ */
+static int64_t run_part(struct perf *perf, const struct perf_part *part, int count)
+{
+	bool check = checks(perf, part);
+	unsigned first = perf->round + 1;
+	int64_t wrong = 0;
+
+	for (int i = 0; i < count && check; i++) {
+		use_set(perf, i);
+		perf->round = first + (unsigned)i;
 		perf_fill(perf, part->test);
-	perf_must(perf, stretto_barrier(perf->comm), "barrier");
-	start = perf_now();
-	part->body(perf, part->test, part->context);
-	seconds = perf_now() - start;
-	if (check)
-		*wrong += perf_wrong(perf, part->test);
-	return seconds;
+	}
+	for (int i = 0; i < count; i++) {
+		double start;
+
+		use_set(perf, i);
+		perf_must(perf, stretto_barrier(perf->comm), "barrier");
+		start = perf_now();
+		part->body(perf, part->test, part->context);
+		perf->set->seconds = perf_now() - start;
+	}
+	for (int i = 0; i < count && check; i++) {
+		use_set(perf, i);
+		perf->round = first + (unsigned)i;
+		wrong += perf_wrong(perf, part->test);
+	}
+	return wrong;
+}
+
+/* The mean of this rank's own times, compared over the ranks. */
+static void compare_ranks(struct perf *perf, const double *times, struct perf_result *result)
+{
+	double sum = 0, mean, extremes[2];
+
+	for (int i = 0; i < perf->options->iterations; i++)
+		sum += times[i];
+	mean = sum / perf->options->iterations;
+	extremes[0] = mean;
+	extremes[1] = -mean;
+	perf_must(perf,
+		  stretto_allreduce(perf->comm, extremes, extremes, 2, STRETTO_F64, STRETTO_MAX),
+		  "allreduce of the means");
+	perf_must(perf, stretto_allreduce(perf->comm, &mean, &mean, 1, STRETTO_F64, STRETTO_SUM),
+		  "allreduce of the means");
+	result->rank_max = extremes[0];
+	result->rank_min = -extremes[1];
+	result->rank_mean = mean / perf->size;
+}
+
+/* All parts, all iterations; wrong elements of this rank are added to wrong[part]. */
+static void run_parts(struct perf *perf, struct perf_part *parts, int count, int64_t *wrong)
+{
+	int iterations = perf->options->iterations, sets = perf->options->sets;
+	int warmup = perf->options->warmup, batch;
+
+	if (warmup > 0 && warmup < sets)
+		warmup = sets; /* each set has its first use before the timed ones */
+	for (int done = -warmup; done < iterations; done += batch) {
+		int left = done < 0 ? -done : iterations - done;
+
+		batch = left < sets ? left : sets;
+		for (int p = 0; p < count; p++) {
+			wrong[p] += run_part(perf, &parts[p], batch);
+			for (int i = 0; i < batch && done >= 0; i++)
+				perf->times[p * iterations + done + i] = perf->sets[i].seconds;
+		}
+	}
 }
 
 void perf_loop(struct perf *perf, struct perf_part *parts, int count)
@@ -146,14 +270,9 @@ void perf_loop(struct perf *perf, struct perf_part *parts, int count)
 	int iterations = perf->options->iterations;
 	int64_t wrong[PERF_PARTS_MAX] = {0};
 
-	for (int i = -perf->options->warmup; i < iterations; i++) {
-		for (int p = 0; p < count; p++) {
-			double seconds = run_part(perf, &parts[p], &wrong[p]);
-
-			if (i >= 0)
-				perf->times[p * iterations + i] = seconds;
-		}
-	}
+	run_parts(perf, parts, count, wrong);
+	for (int p = 0; p < count; p++)
+		compare_ranks(perf, perf->times + p * iterations, &parts[p].result);
 	/* an iteration took as long as on its slowest rank */
 	perf_must(perf,
 		  stretto_allreduce(perf->comm, perf->times, perf->times,
@@ -164,10 +283,8 @@ void perf_loop(struct perf *perf, struct perf_part *parts, int count)
 				    STRETTO_SUM),
 		  "allreduce of the errors");
 	for (int p = 0; p < count; p++) {
-		bool checked = perf->options->check && parts[p].test->collective != STRETTO_BARRIER;
-
 		summarize(perf->times + p * iterations, iterations, &parts[p].result);
-		parts[p].result.wrong = checked ? wrong[p] : -1;
+		parts[p].result.wrong = checks(perf, &parts[p]) ? wrong[p] : -1;
 		perf->total_wrong += wrong[p];
 	}
 }
@@ -182,11 +299,11 @@ struct perf_case perf_case_of(const struct perf *perf, enum stretto_type type, e
 		.root = root,
 	};
 	size_t element = stretto_type_size(type);
-	bool blocks =
-		test.collective == STRETTO_ALLGATHER || test.collective == STRETTO_REDUCE_SCATTER;
+	const struct perf_collective *facts = &perf_collectives[test.collective];
+	bool blocks = facts->in_blocks || facts->out_blocks;
 	size_t unit = element * (blocks ? (size_t)perf->size : 1);
 
-	if (test.collective != STRETTO_BARRIER)
+	if (!facts->no_data)
 		test.count = bytes / unit;
 	test.bytes = test.count * unit;
 	return test;

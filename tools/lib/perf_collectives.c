@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tools/lib/perf.h"
+
+const struct perf_collective perf_collectives[STRETTO_COLLECTIVE_COUNT] = {
+	[STRETTO_ALLREDUCE] = {.osu = "Allreduce", .reduces = true, .passes = 2},
+	[STRETTO_BROADCAST] = {.osu = "Bcast", .one_buffer = true, .rooted = true},
+	[STRETTO_ALLGATHER] = {.osu = "Allgather",
+			       .out_blocks = true,
+			       .block_is_size = true,
+			       .passes = 1},
+	[STRETTO_REDUCE_SCATTER] = {.osu = "Reduce_scatter",
+				    .in_blocks = true,
+				    .reduces = true,
+				    .passes = 1},
+	[STRETTO_BARRIER] = {.osu = "Barrier", .no_data = true, .one_buffer = true},
+};
