@@ -27,7 +27,7 @@
 #include "tests/peers/peer.h"
 
 enum {
-	WARMUP = 3,    /* single calls, which connect and map */
+	WARMUP = 2,    /* single calls, which connect and map */
 	AT_LEAST = 5,  /* windows */
 	AT_MOST = 400, /* windows */
 	CALLS = 64,    /* of a window, at most */
@@ -38,6 +38,8 @@ static const double window_seconds = 100e-6;
 static const double shared_window_seconds = 4e-3;
 /* So long a new case takes to become steady: seen here with every library, for about 1 ms. */
 static const double settle_seconds = 5e-3;
+/* Buffers in turn are steady when each has been used once: pages of peers are mapped by then. At most so long. */
+static const double settle_rotated_seconds = 50e-3;
 /* Of the rotated buffers of a rank: more than the caches of a core, or its share of them. */
 static const size_t set_bytes = (size_t)128 << 20;
 
@@ -228,20 +230,28 @@ static void try_windows(struct bench *bench, int windows, double least[2])
 	must(peer.max(least, 2), "allreduce of the times");
 }
 
+/* Windows that use each of the buffers once. */
+static int turn(const struct bench *bench)
+{
+	return (int)(bench->pairs / (size_t)bench->calls) + 1;
+}
+
 /* Sets the calls of a window; returns the seconds of one with all around it. */
 static double settle(struct bench *bench)
 {
+	double length, least[2] = {0};
 	int windows = WARMUP;
-	double length, least[2];
 
 	length = bench->size > sysconf(_SC_NPROCESSORS_ONLN) ? shared_window_seconds
 							     : window_seconds;
 	bench->calls = 1;
-	for (int pass = 0; pass < 3; pass++) {
+	for (int pass = 0; pass < 3 && least[1] < settle_seconds; pass++) {
 		try_windows(bench, windows, least);
 		if (pass < 2)
 			bench->calls = between(length / least[0], 1, most_calls(bench->size));
-		windows = between(settle_seconds / least[1], 1, AT_MOST);
+		windows = pass == 0 && bench->placement == ROTATED
+				  ? between(settle_rotated_seconds / least[1], 1, turn(bench))
+				  : between(settle_seconds / least[1], 1, AT_MOST);
 	}
 	return least[1];
 }

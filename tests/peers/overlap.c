@@ -138,13 +138,28 @@ static void size_compute(struct bench *bench, double seconds)
 	bench->amount = (long)(seconds / pass) + 1;
 }
 
+/* The first operations connect and map, and it takes some milliseconds until they are steady. */
+static void settle(const struct bench *bench)
+{
+	double time = 0, more;
+
+	for (int i = 0; i < WARMUP; i++)
+		time = once(bench, 1, 0);
+	if (peer.max(&time, 1) != 0)
+		die("allreduce of the times");
+	more = 10e-3 / time;
+	for (int i = 0; i < more && i < AT_MOST; i++)
+		once(bench, 1, 0);
+}
+
 static void measure(struct bench *bench, int repeats)
 {
 	static double alone[AT_MOST], computing[AT_MOST], together[AT_MOST];
 	double pure, busy, both;
 
-	for (int i = 0; i < WARMUP + repeats; i++)
-		alone[i < WARMUP ? 0 : i - WARMUP] = once(bench, 1, 0);
+	settle(bench);
+	for (int i = 0; i < repeats; i++)
+		alone[i] = once(bench, 1, 0);
 	size_compute(bench, median(alone, repeats));
 	for (int i = 0; i < repeats; i++) {
 		alone[i] = once(bench, 1, 0);

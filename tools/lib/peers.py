@@ -16,6 +16,11 @@ RANK = '${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${STRETTO_RANK:-$SLURM_PROCID}}}'
 PIN = 'shift $((RANK % CORES)); core=$1; while [ "$1" != -- ]; do shift; done; shift; exec taskset -c $core "$@"'
 
 
+# For all: temporary memory of a library stays with the process. Else each operation on a large vector would pay for new
+# pages of the kernel, which on virtual machines can take ten times as long as the operation.
+EVERYWHERE = {'MALLOC_MMAP_THRESHOLD_': str(1 << 32), 'MALLOC_TRIM_THRESHOLD_': str(1 << 32)}
+
+
 class Failure(Exception):
     """Something that one line on stderr tells."""
 
@@ -58,7 +63,7 @@ def missing(build, library, loop):
 
 
 def pinned(ranks, command):
-    """A command that takes the core of its rank."""
+    """A command that takes the core of its rank; for 1 in any case: on virtual nodes the next ones begin again."""
     if ranks > len(CORES):
         return command
     script = PIN.replace('RANK', RANK).replace('CORES', str(len(CORES)))
@@ -68,7 +73,7 @@ def pinned(ranks, command):
 def run(command, seconds, environment=None):
     """The output of a command; all that it has started ends with it."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, **(environment or {})}, start_new_session=True)
+                               env={**os.environ, **EVERYWHERE, **(environment or {})}, start_new_session=True)
     try:
         out, err = process.communicate(timeout=seconds)
     except BaseException:
@@ -130,12 +135,12 @@ class Nodes:
     def call(*words, seconds=150, environment=None):
         return run([HERE + '/tests/cluster/nodes', *map(str, words)], seconds, environment)
 
-    def ranks(self, count, command, environment=None):
+    def ranks(self, count, command, environment=None, seconds=150):
         """The output of a command on so many nodes, a rank and a core each, started by srun."""
         return self.call('exec', 1, 'srun', '--mpi=pmi2', '-N', count, '-n', count, '--kill-on-bad-exit',
-                         *pinned(1, command), environment=environment)
+                         *pinned(1, command), seconds=seconds, environment=environment)
 
-    def run(self, library, count, command):
+    def run(self, library, count, command, seconds=150):
         """The same by the launcher of a library, over TCP between the nodes."""
         salloc = ['exec', 1, 'salloc', '-Q', '-N', count, '--ntasks-per-node=1']
         environment = dict(library.environment)
@@ -145,15 +150,15 @@ class Nodes:
                 over = library.mca
                 environment['UCX_TLS'] = 'tcp,self'
             return self.call(*salloc, launcher('mpirun.openmpi'), '--allow-run-as-root', '--bind-to', 'none', *over, '-n', count,
-                             *pinned(1, command), environment=environment)
+                             *pinned(1, command), seconds=seconds, environment=environment)
         if library.program == 'mpich':
             environment['UCX_TLS'] = 'tcp,self'
             return self.call(*salloc, launcher('mpirun.mpich'), '-bind-to', 'none', '-n', count, *pinned(1, command),
-                             environment=environment)
+                             seconds=seconds, environment=environment)
         with tempfile.TemporaryDirectory(prefix='peers.') as meeting:
             if library.program == 'gloo':
                 environment.update(PEER_STORE=meeting, PEER_IFACE='eth0')
-            return self.ranks(count, command, environment)
+            return self.ranks(count, command, environment, seconds)
 
 
 def parse_latency(text):
