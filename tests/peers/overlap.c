@@ -179,7 +179,8 @@ static void measure(struct bench *bench, int repeats)
 
 int main(int argc, char **argv)
 {
-	struct bench bench = {0};
+	static struct bench bench;
+	size_t most = 0;
 	long repeats;
 	char *next;
 
@@ -199,13 +200,17 @@ int main(int argc, char **argv)
 
 		if (bytes < sizeof(float) || (*next && *next != ','))
 			die("the list of sizes");
-		bench.count = bytes / sizeof(float);
-		bench.in = peer.alloc(bytes);
-		bench.out = peer.alloc(bytes);
-		if (!bench.in || !bench.out)
-			die("alloc");
-		for (size_t i = 0; i < bench.count; i++)
-			bench.in[i] = 1;
+		most = bytes > most ? bytes : most;
+	}
+	bench.in = peer.alloc(most);
+	bench.out = peer.alloc(most);
+	if (!bench.in || !bench.out)
+		die("allocation");
+	for (size_t i = 0; i < most / sizeof(float); i++)
+		bench.in[i] = 1;
+	for (next = argv[1]; *next; next += *next == ',') {
+		bench.count = strtoul(next, &next, 10) / sizeof(float);
+		memset(bench.out, 0, bench.count * sizeof(float)); /* no result of a size before */
 		measure(&bench, (int)repeats);
 	}
 	return peer.fini() != 0;
