@@ -137,8 +137,11 @@ tsan: deps ## run the tests with ThreadSanitizer
 lint: deps ## formatting, warnings of a second compiler, include direction, sizes, banned calls
 	@tests/lint
 
-bench: deps all ## measure the collectives and the overlap on this machine
+bench: ## measure the collectives and the overlap on this machine, beside other libraries
+	@STRETTO_DEPS_BENCH=1 tools/deps.sh
+	@$(MAKE) --no-print-directory all tests peers
 	@tools/bench.sh $(BUILD)
+	@tools/bench.py $(BUILD)
 
 bench-rdma: ## measure the RDMA transport beside perftest and Open MPI, in an emulated machine
 	@STRETTO_DEPS_BENCH=1 tools/deps.sh
@@ -150,17 +153,49 @@ bench-hiding: ## measure what the trainer hides on shaped links between virtual 
 	@$(MAKE) --no-print-directory all tests peers
 	@tools/bench_hiding.py $(BUILD)
 
-# One program for each library that is compared: only here is MPI needed.
-PEERS := $(foreach who,stretto mpi,$(BUILD)/tests/peers/bench_$(who) $(BUILD)/tests/peers/overlap_$(who))
-peers: $(PEERS)
+# One program for each library that is compared: only here are the other libraries needed. By name, whichever of them
+# mpicc stands for; mpicc itself where there is no other name.
+ifneq ($(filter peers,$(MAKECMDGOALS)),)
+with_mpi = $(shell cc=$$(command -v $(1)) && echo '\#include <mpi.h>' | $$cc -E - >/dev/null 2>&1 && echo $$cc)
+OPENMPI := $(or $(call with_mpi,mpicc.openmpi),$(call with_mpi,mpicc))
+MPICH := $(call with_mpi,mpicc.mpich)
+GLOO := $(wildcard /usr/include/gloo/config.h)
+endif
+PEERS := $(if $(OPENMPI),openmpi) $(if $(MPICH),mpich) $(if $(GLOO),gloo)
+PEER_LOOPS := bench latency $(if $(filter yes,$(HAVE_OPENBLAS)),overlap)
+# for tests of the loops; part of `tests`
+PEER_TESTS := $(foreach who,stretto alone,$(PEER_LOOPS:%=$(BUILD)/tests/peers/%_$(who)))
+PEER_CFLAGS = $(CFLAGS_ALL) $(if $(filter %overlap.c,$^),$(shell $(PKG) --cflags openblas))
+PEER_LIBS = $(LDFLAGS_ALL) $(LDLIBS) $(if $(filter %overlap.c,$^),$(shell $(PKG) --libs openblas))
+
+tests: $(PEER_TESTS)
+
+peers: $(PEER_TESTS) $(foreach who,$(PEERS),$(PEER_LOOPS:%=$(BUILD)/tests/peers/%_$(who)))
+	@$(if $(OPENMPI),,echo "peers: libopenmpi-dev not found: without Open MPI";) \
+	$(if $(MPICH),,echo "peers: mpich or libmpich-dev not found: without MPICH";) \
+	$(if $(GLOO),,echo "peers: libgloo-dev not found: without Gloo";) \
+	$(if $(filter yes,$(HAVE_OPENBLAS)),,echo "peers: openblas not found: overlap is left out";) true
 
 $(BUILD)/tests/peers/%_stretto: tests/peers/%.c tests/peers/peer_stretto.c tests/peers/peer.h $(LIB_A)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(filter %.c,$^) $(LDFLAGS_ALL) $(LIB_A) $(LDLIBS) -o $@
+	$(CC) $(PEER_CFLAGS) $(filter %.c,$^) $(LIB_A) $(PEER_LIBS) -o $@
 
-$(BUILD)/tests/peers/%_mpi: tests/peers/%.c tests/peers/peer_mpi.c tests/peers/peer.h
+$(BUILD)/tests/peers/%_alone: tests/peers/%.c tests/peers/peer_alone.c tests/peers/peer.h
 	@mkdir -p $(@D)
-	OMPI_CC="$(CC)" mpicc $(CFLAGS_ALL) $(filter %.c,$^) $(LDFLAGS_ALL) $(LDLIBS) -o $@
+	$(CC) $(PEER_CFLAGS) $(filter %.c,$^) $(PEER_LIBS) -o $@
+
+$(BUILD)/tests/peers/%_openmpi: tests/peers/%.c tests/peers/peer_mpi.c tests/peers/peer.h
+	@mkdir -p $(@D)
+	OMPI_CC="$(CC)" $(OPENMPI) $(PEER_CFLAGS) $(filter %.c,$^) $(PEER_LIBS) -o $@
+
+$(BUILD)/tests/peers/%_mpich: tests/peers/%.c tests/peers/peer_mpi.c tests/peers/peer.h
+	@mkdir -p $(@D)
+	MPICH_CC="$(CC)" $(MPICH) $(PEER_CFLAGS) $(filter %.c,$^) $(PEER_LIBS) -o $@
+
+$(BUILD)/tests/peers/%_gloo: tests/peers/%.c tests/peers/peer_gloo.cc tests/peers/peer.h
+	@mkdir -p $(@D)
+	$(CC) $(PEER_CFLAGS) -c $(filter %.c,$^) -o $@.o
+	$(CXX) -std=c++17 -I. $(OPT) -Wall -Wextra $(filter %.cc,$^) $@.o $(PEER_LIBS) -lgloo -o $@
 
 install: all ## install to $(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Measures the collectives and the overlap on this machine, in about two minutes.
+# Measures the collectives and the overlap on this machine with stretto-perf, in about two minutes.
 #   tools/bench.sh BUILD    writes BUILD/bench/NAME.txt and prints each
 # docs/benchmarking.md says how to read the results.
 set -u

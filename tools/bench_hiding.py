@@ -18,7 +18,9 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
+
+sys.dont_write_bytecode = True
+from lib import peers  # noqa: E402 # beside this file
 
 SHARES = (0.5, 1.0, 1.8, 3.0)       # of a compute step that one average takes
 NODES = (2, 4)
@@ -26,38 +28,16 @@ MODEL, BATCH, TAU = 'mlp:784-512-256-10', 512, 4
 PARAMETERS = 784 * 512 + 512 + 512 * 256 + 256 + 256 * 10 + 10
 OVERLAP_RATE = 200                  # Mbit/s: so slow that the kernel's own work for TCP is little of the time
 OVERLAP_SIZES = [64 << 10 << 2 * i for i in range(5)]
-HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-CORES = os.cpu_count()
-# One core for each rank as far as there are. What mpirun starts has inherited a number of Slurm's too.
-PIN = 'exec taskset -c $((${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID} %% %d)) "$@"' % CORES
+HERE, CORES = peers.HERE, len(peers.CORES)
+Failure = peers.Failure
+OVERLAPPING = [peers.BY_NAME[name] for name in ('stretto', 'openmpi', 'mpich')]
 
 
-class Failure(Exception):
-    """Something that one line on stderr tells."""
-
-
-def run(command, seconds=150):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=seconds, check=False)
-    if done.returncode != 0:
-        raise Failure('%s: status %d: %s' % (' '.join(command[:9]), done.returncode, done.stderr.strip()[-300:]))
-    return done.stdout
-
-
-def nodes(*words, seconds=150):
-    return run([HERE + '/tests/cluster/nodes', *map(str, words)], seconds)
-
-
-def ranks(count, *command):
-    """The output of a command on so many nodes, a rank and a core each."""
-    return nodes('exec', 1, 'srun', '--mpi=pmi2', '-N', count, '-n', count, '--kill-on-bad-exit',
-                 'sh', '-c', PIN, 'sh', *command)
-
-
-def train(build, count, strategies, delay, steps):
+def train(nodes, build, count, strategies, delay, steps):
     """{strategy: its summary}"""
-    out = ranks(count, build + '/stretto-train', '--strategy', ','.join(strategies), '--model', MODEL, '--batch', BATCH,
-                '--tau', TAU, '--delay', delay, '--steps', steps, '--threads', 1, '--json', '--quiet')
+    out = nodes.ranks(count, list(map(str, (
+        build + '/stretto-train', '--strategy', ','.join(strategies), '--model', MODEL, '--batch', BATCH,
+        '--tau', TAU, '--delay', delay, '--steps', steps, '--threads', 1, '--json', '--quiet'))))
     found = json.loads(out[min(at for at in (out.find('['), out.find('{')) if at >= 0):])
     found = found if isinstance(found, list) else [found]
     return {one['strategy']: one for one in found}
@@ -66,19 +46,19 @@ def train(build, count, strategies, delay, steps):
 Row = collections.namedtuple('Row', 'nodes share rate strategy delay step compute exposed by_difference average hidden')
 
 
-def measure_training(build, rounds, steps):
+def measure_training(nodes, build, rounds, steps):
     rows = []
     for count in NODES:
-        nodes('rate', 'off')
-        alone = train(build, count, ['none'], 1, steps)['none']['step_ms']
+        nodes.call('rate', 'off')
+        alone = train(nodes, build, count, ['none'], 1, steps)['none']['step_ms']
         volume = PARAMETERS * 4 * 8 * 2 * (count - 1) / count    # bits that a rank sends for an average
         for turn in range(rounds):
             for share in SHARES:
                 rate = volume / (share * alone * 1e-3) / 1e6
                 print('hiding: %d nodes, round %d of %d, %.0f Mbit/s' % (count, turn + 1, rounds, rate), file=sys.stderr)
-                nodes('rate', '%dkbit' % (rate * 1000))
-                both = [(2, train(build, count, ['none', 'sync', 'local', 'dasgd', 'dasgd-delta'], 2, steps)),
-                        (1, train(build, count, ['none', 'dasgd'], 1, steps))]
+                nodes.call('rate', '%dkbit' % (rate * 1000))
+                both = [(2, train(nodes, build, count, ['none', 'sync', 'local', 'dasgd', 'dasgd-delta'], 2, steps)),
+                        (1, train(nodes, build, count, ['none', 'dasgd'], 1, steps))]
                 average = both[0][1]['local']['average_ms']
                 for delay, found in both:
                     base = found['none']['step_ms']
@@ -88,29 +68,24 @@ def measure_training(build, rounds, steps):
                         rows.append(Row(count, share, rate, name, delay if name.startswith('dasgd') else 0, one['step_ms'],
                                         base, one['exposed_ms'], one['step_ms'] - base, average,
                                         one['hidden_percent']))
-        nodes('rate', 'off')
+        nodes.call('rate', 'off')
     return rows
 
 
-def measure_overlap(build, rounds):
-    """{(who, bytes): [(pure, compute, total, percent)]}, us"""
+def measure_overlap(nodes, build, rounds):
+    """{(library, bytes): [(pure, compute, total, percent)]}, us"""
     found = collections.defaultdict(list)
     sizes = ','.join(map(str, OVERLAP_SIZES))
-    nodes('rate', '%dmbit' % OVERLAP_RATE)
+    nodes.call('rate', '%dmbit' % OVERLAP_RATE)
     for turn in range(rounds):
         print('hiding: overlap, round %d of %d' % (turn + 1, rounds), file=sys.stderr)
-        outputs = {
-            'Stretto': ranks(2, build + '/tests/peers/overlap_stretto', sizes, 7),
-            'Open MPI': nodes('exec', 1, 'salloc', '-Q', '-N', 2, '--ntasks-per-node=1', 'mpirun', '--allow-run-as-root',
-                              '--bind-to', 'none', '--mca', 'pml', 'ob1', '--mca', 'btl', 'tcp,self', '-n', 2,
-                              'sh', '-c', PIN, 'sh', build + '/tests/peers/overlap_mpi', sizes, 7),
-        }
-        for who, out in outputs.items():
-            for line in out.splitlines():
-                words = line.split()
-                if len(words) == 5 and words[0].isdigit():
-                    found[who, int(words[0])].append(tuple(map(float, words[1:])))
-    nodes('rate', 'off')
+        for library in OVERLAPPING:
+            if peers.missing(build, library, 'overlap'):
+                continue
+            command = ['%s/tests/peers/overlap_%s' % (build, library.program), sizes, '7', 'sgemm']
+            for size, row in peers.parse_overlap(nodes.run(library, 2, command)).items():
+                found[library.name, size].append(row)
+    nodes.call('rate', 'off')
     return found
 
 
@@ -158,7 +133,7 @@ def judge(rows, overlap):
         elif abs(exposed - rule) > 0.15 * rule:
             missed['rule'].append('%s %.2f ms, by the rule %.2f' % (place, exposed, rule))
     for size in OVERLAP_SIZES:
-        percent = middle([one[3] for one in overlap['Stretto', size]])
+        percent = middle([one[3] for one in overlap['stretto', size]])
         if percent < 97:
             missed['overlap'].append('%d KiB %.1f %%' % (size >> 10, percent))
     goals = (('hidden', 'hidden at least 99 % wherever an average fits under d steps'),
@@ -213,12 +188,15 @@ def report(rows, overlap, rounds, load):
                      for name in ('sync', 'dasgd')]
             lines.append('| %d | %g | %s |' % (count, share, ' | '.join(cells)))
     lines.append('\n## Overlap of one allreduce with compute, 2 nodes, %d Mbit/s\n\n`tests/peers/overlap.c`: no call into the '
-                 'library between start and wait; us.\n' % OVERLAP_RATE)
+                 'library between start and wait, sgemm as compute; us.\n' % OVERLAP_RATE)
     lines.append('| size | library | alone | compute | together | overlap % |\n|---|---|---|---|---|---|')
     for size in OVERLAP_SIZES:
-        for who in 'Stretto', 'Open MPI':
-            got = overlap[who, size]
-            lines.append('| %d KiB | %s | %s | %s |' % (size >> 10, who, ' | '.join(
+        for library in OVERLAPPING:
+            got = overlap[library.name, size]
+            if not got:
+                lines.append('| %d KiB | %s | absent | | | |' % (size >> 10, library.title))
+                continue
+            lines.append('| %d KiB | %s | %s | %s |' % (size >> 10, library.title, ' | '.join(
                 '%.0f' % middle([one[i] for one in got]) for i in range(3)), spread([one[3] for one in got], 1)))
     return '\n'.join(lines) + '\n'
 
@@ -254,20 +232,16 @@ def main():
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--steps', type=int, default=32, help='of each strategy')
     options = parser.parse_args()
-    if os.geteuid() != 0:
-        raise Failure('virtual nodes need root')
     build = os.path.realpath(options.build)
     os.makedirs(build + '/bench', exist_ok=True)
     load = ' '.join(open('/proc/loadavg').read().split()[:2])
-    state = tempfile.mkdtemp(prefix='sh.', dir='/tmp')
-    os.environ.update(STRETTO_TEST_CLUSTER=state, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
-    try:
-        nodes('up', max(NODES))
-        rows = measure_training(build, options.rounds, options.steps)
-        overlap = measure_overlap(build, options.rounds)
-    finally:
-        subprocess.run([HERE + '/tests/cluster/nodes', 'down'], check=False)
-        shutil.rmtree(state, ignore_errors=True)
+    for library in OVERLAPPING:
+        why = peers.missing(build, library, 'overlap')
+        if why:
+            print('hiding: absent: ' + why, file=sys.stderr)
+    with peers.Nodes(max(NODES)) as nodes:
+        rows = measure_training(nodes, build, options.rounds, options.steps)
+        overlap = measure_overlap(nodes, build, options.rounds)
     path = build + '/bench/hiding'
     with open(path + '.csv', 'w', newline='') as file:
         table = csv.writer(file)

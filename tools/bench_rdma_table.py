@@ -101,7 +101,7 @@ class Table:
         for ranks in 2, 4:
             self.add('## Allreduce on %d ranks' % ranks, '',
                      '| size | Open MPI, us | Stretto, us | ratio | packets, Open MPI | packets, Stretto |', '|---|---|---|---|---|---|')
-            ratios = self.compare('allreduce-%d' % ranks, 'mpi', True, True)
+            ratios = self.compare('allreduce-%d' % ranks, 'openmpi', True, True)
             every.update({(ranks, number): ratio for number, ratio in ratios.items()})
         if not every:
             return

@@ -53,6 +53,11 @@ if [ "${STRETTO_DEPS_BENCH:-}" = 1 ]; then
 	need perftest have ib_write_bw
 	# openmpi-bin alone has mpicc, but no headers
 	need libopenmpi-dev sh -c 'echo "#include <mpi.h>" | mpicc -E -'
+	# the others that are measured; both MPIs stand side by side, and mpicc stays as it is
+	need mpich have mpirun.mpich
+	need libmpich-dev sh -c 'echo "#include <mpi.h>" | mpicc.mpich -E -'
+	need g++ have g++
+	need libgloo-dev test -e /usr/include/gloo/config.h
 	need python3-matplotlib python3 -c "import matplotlib"
 fi
 [ -n "$missing" ] || exit 0

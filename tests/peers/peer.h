@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer.h: what a library must do to be measured by bench.c and overlap.c; one file for each library.
+ * peer.h: what a library must do to be measured by bench.c, latency.c and overlap.c; one file for
+ * each library.
  *
  * One program for each, so that no library is loaded into the measurement of another. One thread.
  */
@@ -9,7 +10,11 @@
 
 #include <stddef.h>
 
-/* Functions that return int return 0 for success. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Functions that return int return 0 for success. `in` and `out` are the same for in place. */
 struct peer {
 	const char *name;
 	int (*init)(int *argc, char ***argv, int *rank, int *size);
@@ -23,5 +28,9 @@ struct peer {
 };
 
 extern const struct peer peer;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -34,7 +34,7 @@ stretto() { # stretto RANKS COMMAND...
 	timeout 90 "$build/stretto-run" -n "$n" --bind none "$here/placed" "$@" >"$dir/out" 2>&1 </dev/null
 }
 
-mpi() { # mpi RANKS COMMAND...: over UCX's reliable connections, by the same devices
+openmpi() { # openmpi RANKS COMMAND...: over UCX's reliable connections, by the same devices
 	n=$1
 	shift
 	# UCX on this device works with the link-local address alone. Ranks that wait yield, which is best where
@@ -102,7 +102,7 @@ allreduce() {
 		for i in $(seq 0 $((ranks - 1))); do
 			counters="$counters /sys/class/infiniband/rxe_n${i}r0/ports/1/hw_counters/sent_pkts"
 		done
-		for who in mpi stretto; do
+		for who in openmpi stretto; do
 			$who $ranks "$build/tests/peers/bench_$who" $sizes 100 $counters || fail "bench_$who on $ranks ranks"
 			awk -v what="allreduce-$ranks $who" 'NF == 5 && $1 ~ /^[0-9]+$/ { print what, $1, $2, $5 }' "$dir/out"
 		done
