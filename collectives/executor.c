@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collectives/algorithm.h"
+#include "collectives/traits.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
 
@@ -433,23 +434,19 @@ static const char *describe(const struct stretto_signature *signature, char *buf
 	const char *type = stretto_type_name((enum stretto_type)signature->type);
 	unsigned long long count = signature->count;
 	const char *by = algorithm ? algorithm->name : "?";
+	const struct stretto_traits *traits;
+	char root[24] = "";
 
-	switch (collective) {
-	case STRETTO_ALLREDUCE:
-	case STRETTO_REDUCE_SCATTER:
-		snprintf(buf, size, "%s(count %llu, %s, %s) by %s", name, count, type,
-			 stretto_op_name((enum stretto_op)signature->op), by);
-		break;
-	case STRETTO_BROADCAST:
-		snprintf(buf, size, "%s(count %llu, %s, root %d) by %s", name, count, type,
-			 signature->root, by);
-		break;
-	case STRETTO_ALLGATHER:
-		snprintf(buf, size, "%s(count %llu, %s) by %s", name, count, type, by);
-		break;
-	default:
+	if (collective >= STRETTO_COLLECTIVE_COUNT || collective == STRETTO_BARRIER) {
 		snprintf(buf, size, "%s", name);
+		return buf;
 	}
+	traits = stretto_traits_of(collective);
+	if (traits->rooted)
+		snprintf(root, sizeof root, ", root %d", signature->root);
+	snprintf(buf, size, "%s(count %llu, %s%s%s%s) by %s", name, count, type,
+		 traits->reduces ? ", " : "",
+		 traits->reduces ? stretto_op_name((enum stretto_op)signature->op) : "", root, by);
 	return buf;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/traits.h"
 #include "runtime/log.h"
 
 const struct stretto_link stretto_link_shm = {
@@ -44,11 +45,11 @@ static const char *valid_names(enum stretto_collective collective, char *text, s
 	return text;
 }
 
-/* Bytes as the cost models count them: all blocks together for allgather and reduce_scatter. */
+/* Bytes as the cost models count them: all blocks together where a buffer has blocks. */
 static size_t total_bytes(const struct stretto_coll_args *args, int size)
 {
-	bool blocks =
-		args->collective == STRETTO_ALLGATHER || args->collective == STRETTO_REDUCE_SCATTER;
+	bool blocks = stretto_traits_blocks(args->collective);
+
 	return args->count * stretto_type_size(args->type) * (blocks ? (size_t)size : 1);
 }
 
@@ -105,9 +106,8 @@ static stretto_status read_entry(const char *entry, size_t length, enum stretto_
 			*algorithm = found;
 		return STRETTO_OK;
 	}
-	stretto_error("STRETTO_ALGORITHM: \"%s=%s\": there is no collective \"%s\"; there are: "
-		      "allreduce, broadcast, allgather, reduce_scatter, barrier",
-		      text, name, text);
+	stretto_error("STRETTO_ALGORITHM: \"%s=%s\": there is no collective \"%s\"; there are: %s",
+		      text, name, text, STRETTO_COLLECTIVE_WORDS);
 	return STRETTO_INVALID;
 }
 

@@ -4,6 +4,7 @@
  * and single messages below it.
  * docs/benchmarking.md says how to read it.
  */
+#include "collectives/traits.h"
 #include "tools/lib/options.h"
 #include "tools/lib/perf.h"
 
@@ -45,7 +46,7 @@ static void all_sizes(struct perf *perf, enum stretto_type type, enum stretto_op
 
 static void all_roots(struct perf *perf, enum stretto_type type, enum stretto_op op)
 {
-	if (perf->options->collective != STRETTO_BROADCAST || perf->options->root >= 0) {
+	if (!stretto_traits_of(perf->options->collective)->rooted || perf->options->root >= 0) {
 		all_sizes(perf, type, op, perf->options->root);
 		return;
 	}
@@ -56,9 +57,9 @@ static void all_roots(struct perf *perf, enum stretto_type type, enum stretto_op
 static void all_types_and_ops(struct perf *perf)
 {
 	enum stretto_collective collective = perf->options->collective;
-	bool reduces = collective == STRETTO_ALLREDUCE || collective == STRETTO_REDUCE_SCATTER;
 	unsigned types = collective == STRETTO_BARRIER ? 1u << STRETTO_U8 : perf->options->types;
-	unsigned ops = reduces ? perf->options->ops : 1u << STRETTO_SUM;
+	unsigned ops =
+		stretto_traits_of(collective)->reduces ? perf->options->ops : 1u << STRETTO_SUM;
 
 	for (int type = 0; type < STRETTO_TYPE_COUNT; type++)
 		for (int op = 0; op < STRETTO_OP_COUNT; op++)

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collectives/traits.h"
 #include "tools/lib/machine.h"
 #include "tools/lib/options.h"
 #include "tools/lib/perf.h"
@@ -245,6 +246,9 @@ static double bus_bandwidth(const struct perf *perf, const struct perf_case *tes
 		return bandwidth * 2 * (n - 1) / n;
 	case STRETTO_ALLGATHER:
 	case STRETTO_REDUCE_SCATTER:
+	case STRETTO_ALLTOALL:
+	case STRETTO_GATHER:
+	case STRETTO_SCATTER:
 		return bandwidth * (n - 1) / n;
 	default:
 		return bandwidth;
@@ -300,12 +304,11 @@ static void json_half(const struct perf *perf, const struct perf_case *test, con
 void perf_report_row(struct perf *perf, const struct perf_case *test,
 		     const struct perf_result *out_of_place, const struct perf_result *in_place)
 {
-	bool reduces =
-		test->collective == STRETTO_ALLREDUCE || test->collective == STRETTO_REDUCE_SCATTER;
+	const struct stretto_traits *traits = stretto_traits_of(test->collective);
 	const char *type =
 		test->collective == STRETTO_BARRIER ? "none" : stretto_type_name(test->type);
-	const char *op = reduces ? stretto_op_name(test->op) : "none";
-	int root = test->collective == STRETTO_BROADCAST ? test->root : -1;
+	const char *op = traits->reduces ? stretto_op_name(test->op) : "none";
+	int root = traits->rooted ? test->root : -1;
 
 	if (perf->rank != 0)
 		return;

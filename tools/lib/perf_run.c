@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "collectives/traits.h"
 #include "tools/lib/options.h"
 #include "tools/lib/perf.h"
 
@@ -78,27 +79,17 @@ void perf_close(struct perf *perf)
 
 void perf_call(struct perf *perf, const struct perf_case *test)
 {
-	const void *in = perf_input(perf, test);
-	void *out = perf_output(perf, test);
-	stretto_status status = STRETTO_OK;
+	const struct stretto_coll_args args = {
+		.collective = test->collective,
+		.type = test->type,
+		.op = test->op,
+		.root = test->root,
+		.count = test->count,
+		.in = perf_input(perf, test),
+		.out = perf_output(perf, test),
+	};
+	stretto_status status = stretto_coll_run(perf->comm, &args);
 
-	switch (test->collective) {
-	case STRETTO_ALLREDUCE:
-		status = stretto_allreduce(perf->comm, in, out, test->count, test->type, test->op);
-		break;
-	case STRETTO_BROADCAST:
-		status = stretto_broadcast(perf->comm, out, test->count, test->type, test->root);
-		break;
-	case STRETTO_ALLGATHER:
-		status = stretto_allgather(perf->comm, in, out, test->count, test->type);
-		break;
-	case STRETTO_REDUCE_SCATTER:
-		status = stretto_reduce_scatter(perf->comm, in, out, test->count, test->type,
-						test->op);
-		break;
-	default:
-		status = stretto_barrier(perf->comm);
-	}
 	perf_must(perf, status, stretto_collective_name(test->collective));
 }
 
@@ -182,9 +173,7 @@ struct perf_case perf_case_of(const struct perf *perf, enum stretto_type type, e
 		.root = root,
 	};
 	size_t element = stretto_type_size(type);
-	bool blocks =
-		test.collective == STRETTO_ALLGATHER || test.collective == STRETTO_REDUCE_SCATTER;
-	size_t unit = element * (blocks ? (size_t)perf->size : 1);
+	size_t unit = element * (stretto_traits_blocks(test.collective) ? (size_t)perf->size : 1);
 
 	if (test.collective != STRETTO_BARRIER)
 		test.count = bytes / unit;
