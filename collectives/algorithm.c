@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "collectives/traits.h"
+
 /* Every algorithm: one line here, one file in algorithms/. */
 #define ALGORITHMS(X)                                                                              \
 	X(stretto_allreduce_ring)                                                                  \
@@ -15,7 +17,15 @@
 	X(stretto_barrier_dissemination)                                                           \
 	X(stretto_allreduce_hierarchical)                                                          \
 	X(stretto_allreduce_rabenseifner)                                                          \
-	X(stretto_reduce_scatter_halving)
+	X(stretto_reduce_scatter_halving)                                                          \
+	X(stretto_reduce_binomial)                                                                 \
+	X(stretto_reduce_chain)                                                                    \
+	X(stretto_alltoall_bruck)                                                                  \
+	X(stretto_alltoall_pairwise)                                                               \
+	X(stretto_gather_binomial)                                                                 \
+	X(stretto_gather_linear)                                                                   \
+	X(stretto_scatter_binomial)                                                                \
+	X(stretto_scatter_linear)
 
 #define X(name) extern const struct stretto_algorithm name;
 ALGORITHMS(X)
@@ -27,11 +37,6 @@ const struct stretto_algorithm *const stretto_algorithms[] = {
 #undef X
 		NULL,
 };
-
-bool stretto_collective_reduces(enum stretto_collective collective)
-{
-	return collective == STRETTO_ALLREDUCE || collective == STRETTO_REDUCE_SCATTER;
-}
 
 const struct stretto_algorithm *stretto_algorithm_find(enum stretto_collective collective,
 						       const char *name)
@@ -64,15 +69,15 @@ const struct stretto_algorithm *stretto_algorithm_at(uint8_t index)
 static void build_alone(struct stretto_schedule *schedule)
 {
 	const struct stretto_shape *shape = &schedule->shape;
-	bool reduces = stretto_collective_reduces(shape->collective);
+	const struct stretto_traits *traits = stretto_traits_of(shape->collective);
 
-	if (shape->in_place || !(reduces || shape->collective == STRETTO_ALLGATHER))
+	if (shape->in_place || traits->in == STRETTO_NOTHING)
 		return;
 	int copy = stretto_schedule_copy(schedule,
 					 (struct stretto_span){STRETTO_BUF_OUT, 0, shape->count},
 					 (struct stretto_span){STRETTO_BUF_IN, 0, shape->count},
 					 STRETTO_NO_STEP, STRETTO_NO_STEP);
-	if (reduces)
+	if (traits->reduces)
 		stretto_schedule_final(schedule, copy);
 }
 

@@ -59,9 +59,6 @@ struct stretto_algorithm {
 /* All algorithms, ended by NULL. */
 extern const struct stretto_algorithm *const stretto_algorithms[];
 
-/* Whether a collective combines what the ranks give. */
-bool stretto_collective_reduces(enum stretto_collective collective);
-
 /* The algorithm of that name for the collective; NULL if there is none. */
 const struct stretto_algorithm *stretto_algorithm_find(enum stretto_collective collective,
 						       const char *name);

@@ -19,6 +19,7 @@
 #include "collectives/algorithm.h"
 #include "collectives/checker_internal.h"
 #include "collectives/conflicts.h"
+#include "collectives/traits.h"
 
 uint64_t stretto_check_random(struct stretto_check *check)
 {
@@ -163,55 +164,61 @@ static void expect_canonical(struct stretto_check *check, int rank, struct stret
 	}
 }
 
+/* OUT must hold a block of every rank. */
+static void expect_blocks(struct stretto_check *check, int rank)
+{
+	const struct stretto_shape *shape = &check->schedules[rank].shape;
+	bool ours = stretto_traits_of(shape->collective)->in == STRETTO_BLOCKS;
+
+	for (int b = 0; b < check->size; b++) {
+		struct stretto_run want = {.element = (size_t)(ours ? rank : b) * shape->count,
+					   .sum = check->shares[b]};
+
+		expect(check, rank, stretto_block(shape, STRETTO_BUF_OUT, b), want);
+	}
+}
+
 /* The result of one rank. */
 static void expect_result(struct stretto_check *check, int rank)
 {
 	const struct stretto_shape *shape = &check->schedules[rank].shape;
+	const struct stretto_traits *traits = stretto_traits_of(shape->collective);
+	enum stretto_extent extent = stretto_traits_out(shape->collective, rank == shape->root);
 	struct stretto_span out = {STRETTO_BUF_OUT, 0, shape->count};
 	bool alone = check->size == 1 && shape->in_place; /* the average of one is there already */
 	struct stretto_run want = {.sum = check->full, .finals = alone ? 0 : 1};
 
-	switch (shape->collective) {
-	case STRETTO_ALLREDUCE:
-		expect(check, rank, out, want);
-		expect_same_order(check, rank);
-		expect_canonical(check, rank, out);
-		break;
-	case STRETTO_BROADCAST:
-		want = (struct stretto_run){.sum = check->shares[shape->root]};
-		expect(check, rank, out, want);
-		break;
-	case STRETTO_ALLGATHER:
-		for (size_t b = 0; b < (size_t)check->size; b++) {
-			out.first = b * shape->stride;
-			want = (struct stretto_run){.element = b * shape->count,
-						    .sum = check->shares[b]};
-			expect(check, rank, out, want);
-		}
-		break;
-	case STRETTO_REDUCE_SCATTER:
-		want.element = (size_t)rank * shape->count;
-		if (shape->in_place)
-			out = (struct stretto_span){STRETTO_BUF_IN, (size_t)rank * shape->stride,
-						    shape->count};
-		expect(check, rank, out, want);
-		expect_canonical(check, rank, out);
-		break;
-	default:
-		break;
+	if (extent == STRETTO_NOTHING)
+		return;
+	if (extent == STRETTO_BLOCKS) {
+		expect_blocks(check, rank);
+		return;
 	}
+	if (!traits->reduces)
+		want = (struct stretto_run){.sum = check->shares[shape->root]};
+	if (traits->in == STRETTO_BLOCKS)
+		want.element = (size_t)rank * shape->count;
+	if (shape->in_place && stretto_traits_into_block(shape->collective))
+		out = stretto_block(shape, STRETTO_BUF_IN, rank);
+	expect(check, rank, out, want);
+	if (shape->collective == STRETTO_ALLREDUCE)
+		expect_same_order(check, rank);
+	if (traits->reduces)
+		expect_canonical(check, rank, out);
 }
 
-/* A rank must not be done before it can know that others entered: all, or for the rank of a
- * broadcast that is not the root, the root. */
+/*
+ * A rank must not be done before it can know that others entered: all, or for a rank that is not
+ * the root of a collective that has one, the root.
+ */
 static void expect_known(struct stretto_check *check, int rank)
 {
 	const struct stretto_shape *shape = &check->schedules[rank].shape;
 	const uint64_t *set = stretto_check_known(check, rank);
 
 	for (int r = 0; r < check->size; r++) {
-		bool needed = shape->collective != STRETTO_BROADCAST || rank == shape->root ||
-			      r == shape->root;
+		bool needed = !stretto_traits_of(shape->collective)->rooted ||
+			      rank == shape->root || r == shape->root;
 		if (needed && r != rank && !((set[r / 64] >> (r % 64)) & 1))
 			stretto_check_fail(check, "rank %d: can be done before rank %d has entered",
 					   rank, r);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/traits.h"
+
 uint64_t stretto_check_mix(uint64_t a, uint64_t b)
 {
 	uint64_t z = a * 0xd6e8feb86659fd93u + ((b << 23) | (b >> 41)) * 0xa0761d6478bd642fu;
@@ -80,35 +82,27 @@ static void fill_memory(struct stretto_check *check, int rank)
 {
 	const struct stretto_schedule *schedule = &check->schedules[rank];
 	const struct stretto_shape *shape = &schedule->shape;
-	size_t r = (size_t)rank;
-	enum stretto_buffer input = shape->in_place ? STRETTO_BUF_OUT : STRETTO_BUF_IN;
+	bool is_root = rank == shape->root;
+	bool to_blocks = stretto_traits_of(shape->collective)->out == STRETTO_BLOCKS;
+	enum stretto_extent extent = stretto_traits_in(shape->collective, is_root);
+	bool in_out = shape->in_place && !stretto_traits_into_block(shape->collective);
+	enum stretto_buffer input = in_out ? STRETTO_BUF_OUT : STRETTO_BUF_IN;
 	struct stretto_span vector = {input, 0, shape->count};
 
 	stretto_check_need(check, stretto_runs_reset(&check->memory[rank],
 						     stretto_check_position(shape, STRETTO_BUF_TMP,
 									    schedule->tmp_count)));
-	switch (shape->collective) {
-	case STRETTO_ALLREDUCE:
-		write_input(check, rank, vector, 0);
-		break;
-	case STRETTO_BROADCAST:
+	if (shape->collective == STRETTO_BROADCAST && is_root) {
 		vector.buffer = STRETTO_BUF_OUT;
-		if (rank == shape->root)
-			write_input(check, rank, vector, 0);
-		break;
-	case STRETTO_ALLGATHER:
-		vector.first = shape->in_place ? r * shape->stride : 0;
-		write_input(check, rank, vector, r * shape->count);
-		break;
-	case STRETTO_REDUCE_SCATTER:
-		vector.buffer = STRETTO_BUF_IN;
-		for (size_t b = 0; b < (size_t)check->size; b++) {
-			vector.first = b * shape->stride;
-			write_input(check, rank, vector, b * shape->count);
-		}
-		break;
-	default:
-		break;
+		write_input(check, rank, vector, 0);
+	} else if (extent == STRETTO_VECTOR) {
+		if (to_blocks && shape->in_place)
+			vector = stretto_block(shape, STRETTO_BUF_OUT, rank);
+		write_input(check, rank, vector, to_blocks ? (size_t)rank * shape->count : 0);
+	} else if (extent == STRETTO_BLOCKS) {
+		for (int b = 0; b < check->size; b++)
+			write_input(check, rank, stretto_block(shape, input, b),
+				    (size_t)b * shape->count);
 	}
 }
 

@@ -31,6 +31,34 @@
 				     .count = (count_),                                            \
 				     .type = (type_),                                              \
 				     .op = (op_)})
+#define REDUCE(in_, out_, count_, type_, op_, root_)                                               \
+	(&(struct stretto_coll_args){.collective = STRETTO_REDUCE,                                 \
+				     .in = (in_),                                                  \
+				     .out = (out_),                                                \
+				     .count = (count_),                                            \
+				     .type = (type_),                                              \
+				     .op = (op_),                                                  \
+				     .root = (root_)})
+#define ALLTOALL(in_, out_, count_, type_)                                                         \
+	(&(struct stretto_coll_args){.collective = STRETTO_ALLTOALL,                               \
+				     .in = (in_),                                                  \
+				     .out = (out_),                                                \
+				     .count = (count_),                                            \
+				     .type = (type_)})
+#define GATHER(in_, out_, count_, type_, root_)                                                    \
+	(&(struct stretto_coll_args){.collective = STRETTO_GATHER,                                 \
+				     .in = (in_),                                                  \
+				     .out = (out_),                                                \
+				     .count = (count_),                                            \
+				     .type = (type_),                                              \
+				     .root = (root_)})
+#define SCATTER(in_, out_, count_, type_, root_)                                                   \
+	(&(struct stretto_coll_args){.collective = STRETTO_SCATTER,                                \
+				     .in = (in_),                                                  \
+				     .out = (out_),                                                \
+				     .count = (count_),                                            \
+				     .type = (type_),                                              \
+				     .root = (root_)})
 #define BARRIER (&(struct stretto_coll_args){.collective = STRETTO_BARRIER})
 
 stretto_status stretto_allreduce(struct stretto_comm *comm, const void *in, void *out, size_t count,
@@ -120,4 +148,53 @@ stretto_status stretto_barrier(struct stretto_comm *comm)
 stretto_status stretto_ibarrier(struct stretto_comm *comm, struct stretto_request **request)
 {
 	return stretto_coll_start(comm, BARRIER, request);
+}
+
+stretto_status stretto_reduce(struct stretto_comm *comm, const void *in, void *out, size_t count,
+			      enum stretto_type type, enum stretto_op op, int root)
+{
+	return stretto_coll_run(comm, REDUCE(in, out, count, type, op, root));
+}
+
+stretto_status stretto_ireduce(struct stretto_comm *comm, const void *in, void *out, size_t count,
+			       enum stretto_type type, enum stretto_op op, int root,
+			       struct stretto_request **request)
+{
+	return stretto_coll_start(comm, REDUCE(in, out, count, type, op, root), request);
+}
+
+stretto_status stretto_alltoall(struct stretto_comm *comm, const void *in, void *out, size_t count,
+				enum stretto_type type)
+{
+	return stretto_coll_run(comm, ALLTOALL(in, out, count, type));
+}
+
+stretto_status stretto_ialltoall(struct stretto_comm *comm, const void *in, void *out, size_t count,
+				 enum stretto_type type, struct stretto_request **request)
+{
+	return stretto_coll_start(comm, ALLTOALL(in, out, count, type), request);
+}
+
+stretto_status stretto_gather(struct stretto_comm *comm, const void *in, void *out, size_t count,
+			      enum stretto_type type, int root)
+{
+	return stretto_coll_run(comm, GATHER(in, out, count, type, root));
+}
+
+stretto_status stretto_igather(struct stretto_comm *comm, const void *in, void *out, size_t count,
+			       enum stretto_type type, int root, struct stretto_request **request)
+{
+	return stretto_coll_start(comm, GATHER(in, out, count, type, root), request);
+}
+
+stretto_status stretto_scatter(struct stretto_comm *comm, const void *in, void *out, size_t count,
+			       enum stretto_type type, int root)
+{
+	return stretto_coll_run(comm, SCATTER(in, out, count, type, root));
+}
+
+stretto_status stretto_iscatter(struct stretto_comm *comm, const void *in, void *out, size_t count,
+				enum stretto_type type, int root, struct stretto_request **request)
+{
+	return stretto_coll_start(comm, SCATTER(in, out, count, type, root), request);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "collectives/traits.h"
+
 /* One span that a step reads or writes. */
 struct use {
 	enum stretto_buffer buffer;
@@ -95,7 +97,7 @@ static bool may_write(const struct stretto_shape *shape, const struct use *use)
 	size_t own = (size_t)shape->rank * shape->stride;
 	if (use->buffer != STRETTO_BUF_IN)
 		return true;
-	return shape->collective == STRETTO_REDUCE_SCATTER && shape->in_place &&
+	return stretto_traits_into_block(shape->collective) && shape->in_place &&
 	       use->first >= own && use->stop <= own + shape->count;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collectives/algorithm.h"
+#include "collectives/traits.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
 
@@ -434,23 +435,19 @@ static const char *describe(const struct stretto_signature *signature, char *buf
 	unsigned long long count = signature->count;
 	const char *by = algorithm ? algorithm->name : "?";
 	enum stretto_op op = (enum stretto_op)(signature->op & ~STRETTO_SIGNED_REPRODUCIBLE);
+	const struct stretto_traits *traits;
+	char root[24] = "";
 
-	switch (collective) {
-	case STRETTO_ALLREDUCE:
-	case STRETTO_REDUCE_SCATTER:
-		snprintf(buf, size, "%s(count %llu, %s, %s%s) by %s", name, count, type,
-			 stretto_op_name(op), op == signature->op ? "" : ", reproducible", by);
-		break;
-	case STRETTO_BROADCAST:
-		snprintf(buf, size, "%s(count %llu, %s, root %d) by %s", name, count, type,
-			 signature->root, by);
-		break;
-	case STRETTO_ALLGATHER:
-		snprintf(buf, size, "%s(count %llu, %s) by %s", name, count, type, by);
-		break;
-	default:
+	if (collective >= STRETTO_COLLECTIVE_COUNT || collective == STRETTO_BARRIER) {
 		snprintf(buf, size, "%s", name);
+		return buf;
 	}
+	traits = stretto_traits_of(collective);
+	if (traits->rooted)
+		snprintf(root, sizeof root, ", root %d", signature->root);
+	snprintf(buf, size, "%s(count %llu, %s%s%s%s) by %s", name, count, type,
+		 traits->reduces ? ", " : "",
+		 traits->reduces ? stretto_op_name(op) : "", root, by);
 	return buf;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collectives/cache.h"
+#include "collectives/traits.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
 
@@ -58,6 +59,11 @@ static struct coll_state *state_of(struct stretto_comm *comm)
 	return state;
 }
 
+static bool is_root(const struct stretto_comm *comm, const struct stretto_coll_args *args)
+{
+	return comm->rank == args->root;
+}
+
 /* Logs what is wrong with an argument and returns the status of that. */
 static stretto_status bad(const struct stretto_coll_args *args, const char *what)
 {
@@ -65,12 +71,20 @@ static stretto_status bad(const struct stretto_coll_args *args, const char *what
 	return STRETTO_INVALID;
 }
 
+static bool has_in(const struct stretto_comm *comm, const struct stretto_coll_args *args)
+{
+	return stretto_traits_in(args->collective, is_root(comm, args)) != STRETTO_NOTHING;
+}
+
+static bool has_out(const struct stretto_comm *comm, const struct stretto_coll_args *args)
+{
+	return stretto_traits_out(args->collective, is_root(comm, args)) != STRETTO_NOTHING;
+}
+
 static stretto_status check_args(const struct stretto_comm *comm,
 				 const struct stretto_coll_args *args)
 {
 	size_t element = stretto_type_size(args->type);
-	bool needs_in =
-		args->collective != STRETTO_BROADCAST && args->collective != STRETTO_BARRIER;
 
 	if ((unsigned)args->collective >= STRETTO_COLLECTIVE_COUNT)
 		return bad(args, "there is no such collective");
@@ -78,13 +92,15 @@ static stretto_status check_args(const struct stretto_comm *comm,
 		return STRETTO_OK;
 	if (element == 0)
 		return bad(args, "type is not one of enum stretto_type");
-	if (stretto_collective_reduces(args->collective) && (unsigned)args->op >= STRETTO_OP_COUNT)
+	if (stretto_traits_of(args->collective)->reduces && (unsigned)args->op >= STRETTO_OP_COUNT)
 		return bad(args, "op is not one of enum stretto_op");
-	if (args->collective == STRETTO_BROADCAST && (args->root < 0 || args->root >= comm->size))
+	if (stretto_traits_of(args->collective)->rooted &&
+	    (args->root < 0 || args->root >= comm->size))
 		return bad(args, "root is not a rank of the communicator");
 	if (args->count > SIZE_MAX / 4 / element / (size_t)comm->size)
 		return bad(args, "count is larger than any memory");
-	if (args->count > 0 && (!args->out || (needs_in && !args->in)))
+	if (args->count > 0 &&
+	    ((has_in(comm, args) && !args->in) || (has_out(comm, args) && !args->out)))
 		return bad(args, "a buffer is NULL");
 	return STRETTO_OK;
 }
@@ -98,35 +114,40 @@ static char *own_block(const struct stretto_comm *comm, const struct stretto_col
 	return (char *)(uintptr_t)blocks + (size_t)comm->rank * bytes;
 }
 
+/* Whether this rank's output is part of its input, or the other way round. */
 static bool is_in_place(const struct stretto_comm *comm, const struct stretto_coll_args *args)
 {
-	switch (args->collective) {
-	case STRETTO_ALLREDUCE:
+	const struct stretto_traits *traits = stretto_traits_of(args->collective);
+
+	if (!has_in(comm, args))
+		return !traits->in_at_root; /* a broadcast has one buffer, and a barrier none */
+	if (!has_out(comm, args))
+		return false;
+	if (traits->in == traits->out)
 		return args->in == args->out;
-	case STRETTO_ALLGATHER:
-		return args->in == own_block(comm, args, args->out);
-	case STRETTO_REDUCE_SCATTER:
+	if (traits->in == STRETTO_BLOCKS)
 		return args->out == own_block(comm, args, args->in);
-	default:
-		return true;
-	}
+	return args->in == own_block(comm, args, args->out);
 }
 
 /* What the signature and the cache go by; fields that a collective does not use are zeroed. */
-static struct stretto_coll_args normal_form(const struct stretto_coll_args *args)
+static struct stretto_coll_args normal_form(const struct stretto_comm *comm,
+					    const struct stretto_coll_args *args)
 {
 	struct stretto_coll_args form = *args;
 
-	if (!stretto_collective_reduces(form.collective))
+	if (!stretto_traits_of(form.collective)->reduces)
 		form.op = STRETTO_SUM;
-	if (form.collective != STRETTO_BROADCAST)
+	if (!stretto_traits_of(form.collective)->rooted)
 		form.root = 0;
 	if (form.collective == STRETTO_BARRIER) {
 		form.count = 0;
 		form.type = STRETTO_U8;
-		form.in = NULL;
-		form.out = NULL;
 	}
+	if (!has_in(comm, &form))
+		form.in = NULL;
+	if (!has_out(comm, &form))
+		form.out = NULL;
 	return form;
 }
 
@@ -134,7 +155,7 @@ static struct stretto_coll_args normal_form(const struct stretto_coll_args *args
 static bool is_reproducible(const struct stretto_request *request)
 {
 	return request->comm->world->config.reproducible &&
-	       stretto_collective_reduces(request->args.collective);
+	       stretto_traits_of(request->args.collective)->reduces;
 }
 
 /*
@@ -144,8 +165,7 @@ static bool is_reproducible(const struct stretto_request *request)
  */
 static bool is_ordered(const struct stretto_request *request)
 {
-	return !is_reproducible(request) && request->args.collective != STRETTO_ALLGATHER &&
-	       request->args.collective != STRETTO_REDUCE_SCATTER;
+	return !is_reproducible(request) && !stretto_traits_blocks(request->args.collective);
 }
 
 /* One schedule of `count` elements of the vector (or of each block) for the request. */
@@ -358,7 +378,7 @@ static stretto_status get(struct stretto_comm *comm, const struct stretto_coll_a
 	state = state_of(comm);
 	if (!state)
 		return STRETTO_NO_MEMORY;
-	form = normal_form(args);
+	form = normal_form(comm, args);
 	pthread_mutex_lock(&state->lock);
 	*request = reuse(comm, &form);
 	if (!*request)
@@ -373,8 +393,8 @@ static void buffer_bytes(const struct stretto_request *request, size_t *in, size
 	size_t one = request->args.count * stretto_type_size(request->args.type);
 	size_t all = one * (size_t)request->comm->size;
 
-	*in = request->args.collective == STRETTO_REDUCE_SCATTER ? all : one;
-	*out = request->args.collective == STRETTO_ALLGATHER ? all : one;
+	*in = stretto_traits_of(request->args.collective)->in == STRETTO_BLOCKS ? all : one;
+	*out = stretto_traits_of(request->args.collective)->out == STRETTO_BLOCKS ? all : one;
 }
 
 static struct stretto_exec_call make_call(struct stretto_request *request)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "collectives/traits.h"
 #include "runtime/log.h"
 
 /* One use of TMP by a step, for finding the receives that nobody else looks at. */
@@ -109,38 +110,36 @@ struct stretto_span stretto_schedule_tmp(struct stretto_schedule *schedule, size
 	return span;
 }
 
-/* Elements from the start of a buffer of blocks to the end of its last block. */
-static size_t blocks_count(const struct stretto_shape *shape)
+/* Elements of a buffer that holds `extent`: blocks reach to the end of the last. */
+static size_t extent_count(const struct stretto_shape *shape, enum stretto_extent extent)
 {
+	if (extent == STRETTO_NOTHING)
+		return 0;
+	if (extent == STRETTO_VECTOR)
+		return shape->count;
 	return (size_t)(shape->size - 1) * shape->stride + shape->count;
 }
 
 size_t stretto_shape_in_count(const struct stretto_shape *shape)
 {
-	switch (shape->collective) {
-	case STRETTO_ALLREDUCE:
-	case STRETTO_ALLGATHER:
-		return shape->in_place ? 0 : shape->count;
-	case STRETTO_REDUCE_SCATTER:
-		return blocks_count(shape);
-	default:
+	if (shape->in_place && !stretto_traits_into_block(shape->collective))
 		return 0;
-	}
+	return extent_count(shape,
+			    stretto_traits_in(shape->collective, shape->rank == shape->root));
 }
 
 size_t stretto_shape_out_count(const struct stretto_shape *shape)
 {
-	switch (shape->collective) {
-	case STRETTO_ALLREDUCE:
-	case STRETTO_BROADCAST:
-		return shape->count;
-	case STRETTO_ALLGATHER:
-		return blocks_count(shape);
-	case STRETTO_REDUCE_SCATTER:
-		return shape->in_place ? 0 : shape->count;
-	default:
+	if (shape->in_place && stretto_traits_into_block(shape->collective))
 		return 0;
-	}
+	return extent_count(shape,
+			    stretto_traits_out(shape->collective, shape->rank == shape->root));
+}
+
+struct stretto_span stretto_block(const struct stretto_shape *shape, enum stretto_buffer buffer,
+				  int b)
+{
+	return (struct stretto_span){buffer, (size_t)b * shape->stride, shape->count};
 }
 
 struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int parts, int b)
@@ -171,9 +170,9 @@ static bool spans_overlap(const struct stretto_span *x, const struct stretto_spa
 static bool span_fits(const struct stretto_schedule *schedule, const struct stretto_span *span)
 {
 	const struct stretto_shape *shape = &schedule->shape;
-	bool in_blocks =
-		(shape->collective == STRETTO_ALLGATHER && span->buffer == STRETTO_BUF_OUT) ||
-		(shape->collective == STRETTO_REDUCE_SCATTER && span->buffer == STRETTO_BUF_IN);
+	const struct stretto_traits *traits = stretto_traits_of(shape->collective);
+	bool in_blocks = (traits->out == STRETTO_BLOCKS && span->buffer == STRETTO_BUF_OUT) ||
+			 (traits->in == STRETTO_BLOCKS && span->buffer == STRETTO_BUF_IN);
 	size_t size = span->buffer == STRETTO_BUF_IN    ? stretto_shape_in_count(shape)
 		      : span->buffer == STRETTO_BUF_OUT ? stretto_shape_out_count(shape)
 							: schedule->tmp_count;

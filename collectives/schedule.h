@@ -16,13 +16,13 @@
  * ordered by these run in any order, also at the same time.
  *
  * Buffers: IN and OUT are the caller's, TMP is scratch of `tmp_count` elements. An in-place
- * operation has only one buffer: its builder names it OUT (allreduce, allgather) or IN
- * (reduce_scatter) and nothing else.
+ * operation has only one buffer: its builder names it IN where the result is a block of the input
+ * (reduce_scatter, scatter), else OUT, and nothing else. With a root only the root is in place.
  *
  * Windows: for a long vector the schedule describes a window of `shape.count` elements and the
  * executor slides it along: in window w every IN and OUT span is shifted by w * count elements. TMP
  * is not shifted; each window in flight has its own. In buffers of blocks (IN of reduce_scatter,
- * OUT of allgather) the window covers a part of every block: block b starts at b * shape.stride.
+ * OUT of allgather; see traits.h) the window covers a part of every block: block b starts at b * shape.stride.
  *
  * AVG: a step with STRETTO_STEP_FINAL completes the reduction of its elements, and divides by the
  * number of ranks on the way. Each result must pass through exactly one such step.
@@ -88,9 +88,9 @@ struct stretto_shape {
 	enum stretto_collective collective;
 	int rank;      /* as the schedule counts them, see request.c */
 	int size;      /* number of ranks, >= 1 */
-	int root;      /* broadcast; counted likewise */
+	int root;      /* of a collective that has one, else 0; counted likewise */
 	size_t count;  /* elements, as in struct stretto_coll_args, of one window */
-	size_t stride; /* elements between blocks (reduce_scatter IN, allgather OUT), >= count */
+	size_t stride; /* elements between blocks of IN or OUT, >= count */
 	bool in_place; /* see above */
 	/*
 	 * By rank: the number of its node, 0 to nodes - 1, where that matters (allreduce). Borrowed
@@ -147,6 +147,10 @@ void stretto_schedule_fini(struct stretto_schedule *schedule);
 /* Elements of IN and of OUT that a shape has, stride included. */
 size_t stretto_shape_in_count(const struct stretto_shape *shape);
 size_t stretto_shape_out_count(const struct stretto_shape *shape);
+
+/* Block b of a buffer of one block per rank, IN or OUT. */
+struct stretto_span stretto_block(const struct stretto_shape *shape, enum stretto_buffer buffer,
+				  int b);
 
 /* Block b of `count` elements cut into `parts` parts that differ by at most one element. */
 struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int parts, int b);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/traits.h"
 #include "runtime/log.h"
 
 const struct stretto_link stretto_link_shm = {
@@ -37,7 +38,7 @@ __attribute__((format(printf, 3, 4))) static void add_text(char *text, size_t si
 static bool is_barred(const struct stretto_config *config,
 		      const struct stretto_algorithm *algorithm)
 {
-	return config->reproducible && stretto_collective_reduces(algorithm->collective) &&
+	return config->reproducible && stretto_traits_of(algorithm->collective)->reduces &&
 	       !algorithm->canonical;
 }
 
@@ -54,11 +55,11 @@ static const char *valid_names(const struct stretto_config *config,
 	return text;
 }
 
-/* Bytes as the cost models count them: all blocks together for allgather and reduce_scatter. */
+/* Bytes as the cost models count them: all blocks together where a buffer has blocks. */
 static size_t total_bytes(const struct stretto_coll_args *args, int size)
 {
-	bool blocks =
-		args->collective == STRETTO_ALLGATHER || args->collective == STRETTO_REDUCE_SCATTER;
+	bool blocks = stretto_traits_blocks(args->collective);
+
 	return args->count * stretto_type_size(args->type) * (blocks ? (size_t)size : 1);
 }
 
@@ -116,9 +117,8 @@ static stretto_status read_entry(const struct stretto_config *config, const char
 			*algorithm = found;
 		return STRETTO_OK;
 	}
-	stretto_error("STRETTO_ALGORITHM: \"%s=%s\": there is no collective \"%s\"; there are: "
-		      "allreduce, broadcast, allgather, reduce_scatter, barrier",
-		      text, name, text);
+	stretto_error("STRETTO_ALGORITHM: \"%s=%s\": there is no collective \"%s\"; there are: %s",
+		      text, name, text, STRETTO_COLLECTIVE_WORDS);
 	return STRETTO_INVALID;
 }
 

@@ -69,7 +69,11 @@ enum stretto_op {
 	X(STRETTO_BROADCAST, "broadcast")                                                          \
 	X(STRETTO_ALLGATHER, "allgather")                                                          \
 	X(STRETTO_REDUCE_SCATTER, "reduce_scatter")                                                \
-	X(STRETTO_BARRIER, "barrier")
+	X(STRETTO_BARRIER, "barrier")                                                              \
+	X(STRETTO_REDUCE, "reduce")                                                                \
+	X(STRETTO_ALLTOALL, "alltoall")                                                            \
+	X(STRETTO_GATHER, "gather")                                                                \
+	X(STRETTO_SCATTER, "scatter")
 
 enum stretto_collective {
 #define X(name, word) name,
@@ -77,6 +81,10 @@ enum stretto_collective {
 #undef X
 		STRETTO_COLLECTIVE_COUNT
 };
+
+/* Their words as one text, for messages: "allreduce broadcast ... ". */
+#define STRETTO_COLLECTIVE_WORD(name, word) word " "
+#define STRETTO_COLLECTIVE_WORDS            STRETTO_COLLECTIVE_MAP(STRETTO_COLLECTIVE_WORD)
 
 /* Bytes of one element; 0 for a value that is no type. */
 STRETTO_API size_t stretto_type_size(enum stretto_type type);
@@ -90,18 +98,23 @@ struct stretto_request;
 
 /*
  * One description for every collective; the named calls below fill it in. `count` is the number of
- * elements of: the vector (allreduce, broadcast), each rank's contribution (allgather; out holds
- * size * count), each rank's result (reduce_scatter; in holds size * count). In place means in ==
- * out for allreduce, in == out + rank * count for allgather (out all of it), out == in + rank *
- * count for reduce_scatter; a reduce_scatter leaves the rest of `in` as it was.
+ * elements of the vector, or of one block where a buffer has a block for each rank: `out` of
+ * allgather, of gather at the root and of alltoall, `in` of reduce_scatter, of scatter at the root
+ * and of alltoall hold size * count. A buffer that a rank does not have is not looked at: `in` of
+ * broadcast (out holds the data at the root) and of scatter but for the root, `out` of reduce and
+ * gather but for the root.
+ *
+ * In place means in == out for allreduce, alltoall and reduce (there at the root alone), in == out
+ * + rank * count for allgather and gather (out all of it), out == in + rank * count for
+ * reduce_scatter and scatter; these leave the rest of `in` as it was.
  */
 struct stretto_coll_args {
 	enum stretto_collective collective;
 	enum stretto_type type;
-	enum stretto_op op; /* allreduce and reduce_scatter */
-	int root;           /* broadcast: rank of the communicator that has the data */
+	enum stretto_op op; /* allreduce, reduce_scatter and reduce */
+	int root;           /* broadcast, reduce, gather and scatter: a rank of the communicator */
 	size_t count;       /* elements, see above */
-	const void *in;     /* broadcast: not used; out holds the data at the root */
+	const void *in;
 	void *out;
 	const char
 		*algorithm; /* wanted algorithm by name, same on all ranks; NULL: the library's */
@@ -200,6 +213,44 @@ STRETTO_API stretto_status stretto_sum_exact(struct stretto_comm *comm, const do
 /* Returns when all ranks have called it. */
 STRETTO_API stretto_status stretto_barrier(struct stretto_comm *comm);
 STRETTO_API stretto_status stretto_ibarrier(struct stretto_comm *comm,
+					    struct stretto_request **request);
+
+/*
+ * out[i] = op over all ranks of in[i], at the root; `out` of the others is not used. No rank
+ * returns before the root has entered.
+ */
+STRETTO_API stretto_status stretto_reduce(struct stretto_comm *comm, const void *in, void *out,
+					  size_t count, enum stretto_type type, enum stretto_op op,
+					  int root);
+STRETTO_API stretto_status stretto_ireduce(struct stretto_comm *comm, const void *in, void *out,
+					   size_t count, enum stretto_type type, enum stretto_op op,
+					   int root, struct stretto_request **request);
+
+/* out[r * count + i] = in[rank * count + i] of rank r: each rank has a block for each. */
+STRETTO_API stretto_status stretto_alltoall(struct stretto_comm *comm, const void *in, void *out,
+					    size_t count, enum stretto_type type);
+STRETTO_API stretto_status stretto_ialltoall(struct stretto_comm *comm, const void *in, void *out,
+					     size_t count, enum stretto_type type,
+					     struct stretto_request **request);
+
+/*
+ * out[r * count + i] = in[i] of rank r, at the root; `out` of the others is not used. No rank
+ * returns before the root has entered.
+ */
+STRETTO_API stretto_status stretto_gather(struct stretto_comm *comm, const void *in, void *out,
+					  size_t count, enum stretto_type type, int root);
+STRETTO_API stretto_status stretto_igather(struct stretto_comm *comm, const void *in, void *out,
+					   size_t count, enum stretto_type type, int root,
+					   struct stretto_request **request);
+
+/*
+ * out[i] = in[rank * count + i] of the root; `in` of the others is not used. The root returns when
+ * all have entered.
+ */
+STRETTO_API stretto_status stretto_scatter(struct stretto_comm *comm, const void *in, void *out,
+					   size_t count, enum stretto_type type, int root);
+STRETTO_API stretto_status stretto_iscatter(struct stretto_comm *comm, const void *in, void *out,
+					    size_t count, enum stretto_type type, int root,
 					    struct stretto_request **request);
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
  * and single messages below it.
  * docs/benchmarking.md says how to read it.
  */
+#include "collectives/traits.h"
 #include "tools/lib/options.h"
 #include "tools/lib/perf.h"
 

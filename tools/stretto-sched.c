@@ -8,6 +8,7 @@
 
 #include "collectives/checker.h"
 #include "collectives/selection.h"
+#include "collectives/traits.h"
 #include "tools/lib/options.h"
 
 /* More ranks than anyone reads. */
@@ -42,7 +43,7 @@ static const struct tool_option options[] = {
 	{"size", 'n', "RANKS", "number of ranks (default 4)"},
 	{"count", 'c', "ELEMENTS", "elements: of the vector, or of each rank's block (default 8)"},
 	{"rank", 'r', "RANK", "print only this rank"},
-	{"root", 'R', "RANK", "root of a broadcast (default 0)"},
+	{"root", 'R', "RANK", "root of a collective that has one (default 0)"},
 	{"nodes", 'N', "LIST", "ranks on each node, such as 2,1,3; in place of --size"},
 	{"cyclic", OPTION_CYCLIC, NULL, "ranks go to the nodes in turn, not node by node"},
 	{"in-place", OPTION_IN_PLACE, NULL, "in and out are one buffer"},
@@ -54,7 +55,7 @@ static const struct tool tool = {
 	.usage = "COLLECTIVE [OPTION]...",
 	.summary = "Prints what each rank does in a collective, step by step, or proves it.",
 	.options = options,
-	.notes = "COLLECTIVE is allreduce, broadcast, allgather, reduce_scatter or barrier.\n"
+	.notes = "COLLECTIVE is one of: " STRETTO_COLLECTIVE_WORDS "\n"
 		 "IN and OUT are the caller's buffers, TMP is scratch; [3,6) are elements 3, 4 and "
 		 "5.\n"
 		 "A step 4+5 receives and reduces in one.",
@@ -251,6 +252,7 @@ static struct group build_group(const struct request *request)
 	struct stretto_shape shape = request->shape;
 	const struct stretto_algorithm *algorithm = choose(request);
 	struct group group = {.size = shape.size};
+	bool rooted = stretto_traits_of(shape.collective)->rooted;
 
 	if (request->nodes > 0) {
 		shape.node = request->node;
@@ -259,6 +261,7 @@ static struct group build_group(const struct request *request)
 	group.all = allocate((size_t)shape.size, sizeof(*group.all));
 	for (int r = 0; r < shape.size; r++) {
 		shape.rank = r;
+		shape.in_place = request->shape.in_place && (!rooted || r == shape.root);
 		if (stretto_algorithm_build(algorithm, &shape, &group.all[r]) != STRETTO_OK)
 			exit(1); /* the log has said why */
 	}
@@ -321,8 +324,8 @@ static void print_header(const struct group *group)
 
 	printf("%s, algorithm %s: %d ranks, %zu elements%s",
 	       stretto_collective_name(shape->collective), group->all[0].algorithm, shape->size,
-	       shape->count, shape->in_place ? ", in place" : "");
-	if (shape->collective == STRETTO_BROADCAST)
+	       shape->count, group->all[shape->root].shape.in_place ? ", in place" : "");
+	if (stretto_traits_of(shape->collective)->rooted)
 		printf(", root %d", shape->root);
 	printf("\ncost: %d rounds; a rank sends at most %d messages, %zu elements; scratch of %zu "
 	       "elements\n",

@@ -28,6 +28,13 @@ static inline int stretto_log2_floor(int size)
 	return k;
 }
 
+/* Ranks in the subtree of v, itself included, in the binomial tree of ranks 0 to size - 1. */
+static inline int stretto_subtree(int v, int size)
+{
+	int bit = v & -v;
+	return v == 0 || v + bit > size ? size - v : bit;
+}
+
 /* Windows after the first that `bytes` are cut into. */
 static inline double stretto_windows_after_first(size_t bytes, size_t window)
 {

@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/traits.h"
 #include "tests/lib/ranks.h"
 
 bool cell_reduces(const struct cell *cell)
 {
-	return cell->collective == STRETTO_ALLREDUCE || cell->collective == STRETTO_REDUCE_SCATTER;
+	return stretto_traits_of(cell->collective)->reduces;
 }
 
 static void complain(const struct cell *cell, int rank, int size, size_t i, double want, double got)
@@ -28,40 +29,58 @@ static double expected(const struct cell *cell, int rank, int size, size_t i)
 {
 	switch (cell->collective) {
 	case STRETTO_ALLREDUCE:
+	case STRETTO_REDUCE:
 		return value_reduced(cell->type, cell->op, size, i, cell->round);
 	case STRETTO_REDUCE_SCATTER:
 		return value_reduced(cell->type, cell->op, size, (size_t)rank * cell->count + i,
 				     cell->round);
 	case STRETTO_ALLGATHER:
+	case STRETTO_GATHER:
 		return value_input(STRETTO_SUM, (int)(i / cell->count), i % cell->count,
+				   cell->round);
+	case STRETTO_ALLTOALL:
+		return value_input(STRETTO_SUM, (int)(i / cell->count),
+				   (size_t)rank * cell->count + i % cell->count, cell->round);
+	case STRETTO_SCATTER:
+		return value_input(STRETTO_SUM, cell->root, (size_t)rank * cell->count + i,
 				   cell->round);
 	default:
 		return value_input(STRETTO_SUM, cell->root, i, cell->round);
 	}
 }
 
+/* Elements of a buffer of an extent. */
+static size_t elements(const struct cell *cell, enum stretto_extent extent, int size)
+{
+	return extent == STRETTO_NOTHING  ? 0
+	       : extent == STRETTO_BLOCKS ? cell->count * (size_t)size
+					  : cell->count;
+}
+
 struct buffers cell_buffers(struct stretto_comm *comm, const struct cell *cell)
 {
 	size_t element = stretto_type_size(cell->type);
-	size_t all = cell->count * (size_t)stretto_comm_size(comm);
+	int size = stretto_comm_size(comm);
+	bool root = stretto_comm_rank(comm) == cell->root;
+	const struct stretto_traits *traits = stretto_traits_of(cell->collective);
 	size_t offset = (size_t)stretto_comm_rank(comm) * cell->count * element;
 	struct stretto_comm *owner = cell->registered ? comm : NULL;
 	size_t misalign = cell->count % 3 * element;
 	struct buffers buffers = {
-		.in_count = cell->collective == STRETTO_REDUCE_SCATTER ? all : cell->count,
-		.out_count = cell->collective == STRETTO_ALLGATHER ? all : cell->count,
+		.in_count = elements(cell, stretto_traits_in(cell->collective, root), size),
+		.out_count = elements(cell, stretto_traits_out(cell->collective, root), size),
+		.in_place = cell->in_place && (root || !traits->rooted),
 	};
-	bool scatter = cell->collective == STRETTO_REDUCE_SCATTER;
 
 	buffers.in = guarded_new(owner, buffers.in_count * element, misalign);
 	buffers.out = guarded_new(owner, buffers.out_count * element, misalign);
 	buffers.in_data = buffers.in.data;
 	buffers.out_data = buffers.out.data;
-	if (cell->in_place && scatter)
+	if (buffers.in_place && stretto_traits_into_block(cell->collective))
 		buffers.out_data = (char *)buffers.in.data + offset;
-	else if (cell->in_place && cell->collective == STRETTO_ALLGATHER)
+	else if (buffers.in_place && traits->in != traits->out && traits->out == STRETTO_BLOCKS)
 		buffers.in_data = (char *)buffers.out.data + offset;
-	else if (cell->in_place)
+	else if (buffers.in_place)
 		buffers.in_data = buffers.out.data;
 	return buffers;
 }
@@ -80,10 +99,12 @@ void cell_fill(const struct cell *cell, const struct buffers *buffers, int rank)
 	bool broadcast = cell->collective == STRETTO_BROADCAST;
 	void *target = broadcast ? buffers->out_data : buffers->in_data;
 
+	size_t count = broadcast ? buffers->out_count : buffers->in_count;
+
 	if (broadcast && rank != cell->root)
-		memset(target, 0x77, buffers->out_count * stretto_type_size(cell->type));
+		memset(target, 0x77, count * stretto_type_size(cell->type));
 	else
-		for (size_t i = 0; i < buffers->in_count; i++)
+		for (size_t i = 0; i < count; i++)
 			value_set(cell->type, target, i, value_input(op, rank, i, cell->round));
 }
 
@@ -100,9 +121,8 @@ void cell_check(const struct cell *cell, const struct buffers *buffers, int rank
 	}
 	/* Inputs stay, but for what an in-place operation writes. */
 	for (size_t i = 0; i < buffers->in_count; i++) {
-		bool written = cell->collective == STRETTO_BROADCAST ||
-			       (cell->in_place && (cell->collective != STRETTO_REDUCE_SCATTER ||
-						   i / cell->count == (size_t)rank));
+		bool written = buffers->in_place && (!stretto_traits_into_block(cell->collective) ||
+						     i / cell->count == (size_t)rank);
 
 		if (!written && value_get(cell->type, buffers->in_data, i) !=
 					value_input(op, rank, i, cell->round))

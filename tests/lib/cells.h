@@ -25,6 +25,7 @@ struct buffers {
 	struct guarded in, out; /* in place: only one of them is used */
 	size_t in_count, out_count;
 	void *in_data, *out_data; /* as passed */
+	bool in_place;            /* on this rank: of rooted collectives, only the root can be */
 };
 
 bool cell_reduces(const struct cell *cell);

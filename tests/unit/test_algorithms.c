@@ -13,6 +13,7 @@
 
 #include "collectives/algorithm.h"
 #include "collectives/checker.h"
+#include "collectives/traits.h"
 #include "tests/lib/ranks.h"
 
 enum { MOST_RANKS = TEST_SLOW ? 12 : 64 };
@@ -28,7 +29,9 @@ static struct stretto_schedule *build_all(const struct stretto_algorithm *algori
 	assert_non_null(all);
 	for (int r = 0; r < shape.size; r++) {
 		shape.rank = r;
-		shape.in_place = places == IN_PLACE || (places == MIXED && r % 3 == 1);
+		bool elsewhere = stretto_traits_of(shape.collective)->rooted && r != shape.root;
+		shape.in_place =
+			!elsewhere && (places == IN_PLACE || (places == MIXED && r % 3 == 1));
 		assert_int_equal(stretto_algorithm_build(algorithm, &shape, &all[r]), STRETTO_OK);
 	}
 	return all;
@@ -120,16 +123,45 @@ static void every_barrier_is_proved(void **state)
 	prove_collective(STRETTO_BARRIER);
 }
 
-static void every_broadcast_is_proved_for_its_roots(void **state)
+static void every_alltoall_is_proved(void **state)
 {
 	(void)state;
+	prove_collective(STRETTO_ALLTOALL);
+}
+
+static void prove_rooted(enum stretto_collective collective)
+{
 	for (size_t i = 0; stretto_algorithms[i]; i++) {
-		if (stretto_algorithms[i]->collective != STRETTO_BROADCAST)
+		if (stretto_algorithms[i]->collective != collective)
 			continue;
 		for (int size = 1; size <= MOST_RANKS; size++)
 			for (int root = 0; root < size; root += size <= 17 ? 1 : size / 4)
 				prove_shapes(stretto_algorithms[i], size, root);
 	}
+}
+
+static void every_broadcast_is_proved_for_its_roots(void **state)
+{
+	(void)state;
+	prove_rooted(STRETTO_BROADCAST);
+}
+
+static void every_reduce_is_proved_for_its_roots(void **state)
+{
+	(void)state;
+	prove_rooted(STRETTO_REDUCE);
+}
+
+static void every_gather_is_proved_for_its_roots(void **state)
+{
+	(void)state;
+	prove_rooted(STRETTO_GATHER);
+}
+
+static void every_scatter_is_proved_for_its_roots(void **state)
+{
+	(void)state;
+	prove_rooted(STRETTO_SCATTER);
 }
 
 /* Elements that a rank sends, and receives that are fused with their reduction. */
@@ -235,7 +267,7 @@ static void keep_promise_of(const char *name, struct stretto_shape shape, struct
 static void keep_promise(enum stretto_collective collective, const char *name, int size,
 			 struct promise promise)
 {
-	bool vector = collective == STRETTO_ALLREDUCE || collective == STRETTO_BROADCAST;
+	bool vector = !stretto_traits_blocks(collective);
 	size_t count = 12 * (vector ? (size_t)size : 1);
 	struct stretto_shape shape = {
 		.collective = collective, .size = size, .count = count, .stride = count};
@@ -280,6 +312,20 @@ static void costs_are_as_promised(void **state)
 		keep_promise(STRETTO_REDUCE_SCATTER, "halving", n,
 			     (struct promise){high, others, 2 * vector + (size_t)high * block,
 					      high - extra / 2});
+		keep_promise(STRETTO_REDUCE, "binomial", n,
+			     (struct promise){high, vector, (size_t)(high + 1) * vector, 0});
+		keep_promise(STRETTO_REDUCE, "chain", n,
+			     (struct promise){n - 1, vector, 2 * vector, 0});
+		keep_promise(STRETTO_ALLTOALL, "pairwise", n, (struct promise){1, others, 0, 0});
+		keep_promise(STRETTO_ALLTOALL, "bruck", n,
+			     (struct promise){high, (size_t)high * block * (size_t)(n / 2),
+					      2 * (size_t)high * block * (size_t)(n / 2), 0});
+		keep_promise(STRETTO_GATHER, "linear", n, (struct promise){1, block, 0, 0});
+		keep_promise(STRETTO_GATHER, "binomial", n,
+			     (struct promise){high, block * (size_t)(n / 2), others, 0});
+		keep_promise(STRETTO_SCATTER, "linear", n, (struct promise){2, others, 0, 0});
+		keep_promise(STRETTO_SCATTER, "binomial", n,
+			     (struct promise){2 * high, others, others, 0});
 		keep_promise(STRETTO_BARRIER, "dissemination", n, (struct promise){high, 0, 0, 0});
 	}
 }
@@ -447,6 +493,10 @@ int main(void)
 		cmocka_unit_test(every_allgather_is_proved),
 		cmocka_unit_test(every_reduce_scatter_is_proved),
 		cmocka_unit_test(every_barrier_is_proved),
+		cmocka_unit_test(every_reduce_is_proved_for_its_roots),
+		cmocka_unit_test(every_alltoall_is_proved),
+		cmocka_unit_test(every_gather_is_proved_for_its_roots),
+		cmocka_unit_test(every_scatter_is_proved_for_its_roots),
 		cmocka_unit_test(costs_are_as_promised),
 		cmocka_unit_test(hierarchical_is_proved_wherever_ranks_are),
 		cmocka_unit_test(hierarchical_keeps_its_promise),

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "collectives/stretto_coll.h"
+#include "collectives/traits.h"
 #include "tests/lib/ranks.h"
 
 /* Errors are expected here, and each is written by every rank: keep the output short. */
@@ -40,7 +41,7 @@ static void set_buffers(struct stretto_coll_args *args, float *buffer)
 {
 	args->in = args->collective == STRETTO_BROADCAST ? NULL : buffer;
 	args->out = buffer;
-	if (args->collective == STRETTO_ALLGATHER || args->collective == STRETTO_REDUCE_SCATTER) {
+	if (stretto_traits_blocks(args->collective)) {
 		args->in = buffer;
 		args->out = buffer + 20000;
 	}
@@ -57,9 +58,9 @@ static void mismatch_rank(struct stretto_comm *world, void *argument)
 	require(buffer);
 	set_buffers(&args, buffer);
 	status = stretto_coll_run(world, &args);
-	/* a receiver of a broadcast may have had its data before; its next call tells */
-	if (status == STRETTO_OK && args.collective == STRETTO_BROADCAST && rank != args.root &&
-	    rank != mismatch->odd)
+	/* who is not the root may have had what it needs before; its next call tells */
+	if (status == STRETTO_OK && stretto_traits_of(args.collective)->rooted &&
+	    rank != args.root && rank != mismatch->odd)
 		status = stretto_barrier(world);
 	if (status != STRETTO_MISMATCH) {
 		fprintf(stderr, "%s, rank %d of %d (odd: %d): %s\n", mismatch->what, rank,
@@ -108,6 +109,10 @@ static void mismatches_are_told_to_all(void **state)
 		 ARGS(BROADCAST, 100, F32, SUM, 1, "binomial"), "root 0", "root 1", 0},
 		{"root, chain", ARGS(BROADCAST, 10000, F32, SUM, 1, "chain"),
 		 ARGS(BROADCAST, 10000, F32, SUM, 0, "chain"), "root 1", "root 0", 0},
+		{"root of a reduce", ARGS(REDUCE, 100, F32, SUM, 0, "binomial"),
+		 ARGS(REDUCE, 100, F32, SUM, 1, "binomial"), "root 0", "root 1", 0},
+		{"count of an alltoall", ARGS(ALLTOALL, 100, F32, SUM, 0, "bruck"),
+		 ARGS(ALLTOALL, 101, F32, SUM, 0, "bruck"), "count 100", "count 101", 0},
 		{"count of a broadcast", ARGS(BROADCAST, 100, F32, SUM, 0, NULL),
 		 ARGS(BROADCAST, 99, F32, SUM, 0, NULL), "count 100", "count 99", 0},
 		{"collective", ARGS(ALLREDUCE, 100, F32, SUM, 0, NULL),

@@ -146,6 +146,14 @@ static void invalid_rank(struct stretto_comm *world, void *argument)
 	require(stretto_broadcast(world, out, 4, STRETTO_F32, stretto_comm_size(world)) ==
 		STRETTO_INVALID);
 	require(stretto_broadcast(world, out, 4, STRETTO_F32, -1) == STRETTO_INVALID);
+	require(stretto_reduce(world, in, out, 4, STRETTO_F32, STRETTO_SUM, 2) == STRETTO_INVALID);
+	require(stretto_reduce(world, NULL, out, 4, STRETTO_F32, STRETTO_SUM, 0) ==
+		STRETTO_INVALID);
+	require(stretto_reduce(world, in, out, 4, STRETTO_F32, STRETTO_OP_COUNT, 0) ==
+		STRETTO_INVALID);
+	require(stretto_alltoall(world, in, NULL, 4, STRETTO_F32) == STRETTO_INVALID);
+	require(stretto_gather(world, in, out, 4, STRETTO_F32, -1) == STRETTO_INVALID);
+	require(stretto_scatter(world, in, NULL, 4, STRETTO_F32, 0) == STRETTO_INVALID);
 	require(stretto_comm_split(world, -7, 0, NULL) == STRETTO_INVALID);
 	require(stretto_alloc(world, 0, &memory) == STRETTO_INVALID);
 	require(stretto_free(world, in) == STRETTO_INVALID);

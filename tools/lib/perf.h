@@ -156,8 +156,6 @@ void perf_options_read(struct perf_options *options, int argc, char **argv);
 struct perf_collective {
 	const char *osu;    /* name in OSU's and IMB's headers */
 	bool no_data;       /* synchronizes only */
-	bool in_blocks;     /* the input holds `count` elements for each rank */
-	bool out_blocks;    /* the output does */
 	bool one_buffer;    /* has no in-place form of its own */
 	bool reduces;       /* has an op */
 	bool rooted;        /* has a root */

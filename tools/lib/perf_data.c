@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "collectives/kernels.h"
+#include "collectives/traits.h"
 #include "tools/lib/perf.h"
 
 enum { GUARD_BYTE = 0xa5, POISON_BYTE = 0xee };
@@ -154,36 +155,63 @@ static int64_t differing(const struct perf *perf, size_t element, const unsigned
 	return wrong;
 }
 
-/* Elements of the whole input and output. */
+/* Elements of a buffer of that extent. */
+static size_t elements(const struct perf *perf, const struct perf_case *test,
+		       enum stretto_extent extent)
+{
+	if (extent == STRETTO_NOTHING)
+		return 0;
+	return test->count * (extent == STRETTO_BLOCKS ? (size_t)perf->size : 1);
+}
+
+static bool is_root(const struct perf *perf, const struct perf_case *test)
+{
+	return perf->rank == test->root;
+}
+
+/* Elements that this rank has to give; a broadcast's are in its output. */
 static size_t input_count(const struct perf *perf, const struct perf_case *test)
 {
-	return test->count *
-	       (perf_collectives[test->collective].in_blocks ? (size_t)perf->size : 1);
+	if (test->collective == STRETTO_BROADCAST)
+		return is_root(perf, test) ? test->count : 0;
+	return elements(perf, test, stretto_traits_in(test->collective, is_root(perf, test)));
 }
 
 static size_t output_count(const struct perf *perf, const struct perf_case *test)
 {
-	return test->count *
-	       (perf_collectives[test->collective].out_blocks ? (size_t)perf->size : 1);
+	return elements(perf, test, stretto_traits_out(test->collective, is_root(perf, test)));
+}
+
+/* Whether this rank operates in place: only the root of a collective that has one. */
+static bool in_place(const struct perf *perf, const struct perf_case *test)
+{
+	return test->in_place &&
+	       (is_root(perf, test) || !stretto_traits_of(test->collective)->rooted);
+}
+
+/* Whether the output is this rank's block of the input. */
+static bool into_block(const struct perf *perf, const struct perf_case *test)
+{
+	return in_place(perf, test) && stretto_traits_into_block(test->collective);
 }
 
 const void *perf_input(const struct perf *perf, const struct perf_case *test)
 {
+	const struct stretto_traits *traits = stretto_traits_of(test->collective);
 	size_t block = test->count * stretto_type_size(test->type);
 
-	if (!test->in_place || test->collective == STRETTO_REDUCE_SCATTER)
+	if (test->collective == STRETTO_BROADCAST)
+		return perf->out;
+	if (!in_place(perf, test) || into_block(perf, test))
 		return perf->in;
-	return test->collective == STRETTO_ALLGATHER ? perf->out + (size_t)perf->rank * block
-						     : perf->out;
+	return traits->in != traits->out ? perf->out + (size_t)perf->rank * block : perf->out;
 }
 
 void *perf_output(const struct perf *perf, const struct perf_case *test)
 {
 	size_t block = test->count * stretto_type_size(test->type);
 
-	if (test->in_place && test->collective == STRETTO_REDUCE_SCATTER)
-		return perf->in + (size_t)perf->rank * block;
-	return perf->out;
+	return into_block(perf, test) ? perf->in + (size_t)perf->rank * block : perf->out;
 }
 
 /* The memory that the guards stand around: the output, or the input that has the output inside. */
@@ -191,18 +219,12 @@ static unsigned char *guarded(const struct perf *perf, const struct perf_case *t
 {
 	size_t element = stretto_type_size(test->type);
 
-	if (test->in_place && test->collective == STRETTO_REDUCE_SCATTER) {
+	if (into_block(perf, test)) {
 		*bytes = input_count(perf, test) * element;
 		return perf->in;
 	}
 	*bytes = output_count(perf, test) * element;
 	return perf->out;
-}
-
-static bool has_input(const struct perf *perf, const struct perf_case *test)
-{
-	return test->collective != STRETTO_BARRIER &&
-	       (test->collective != STRETTO_BROADCAST || perf->rank == test->root);
 }
 
 void perf_fill(struct perf *perf, const struct perf_case *test)
@@ -213,40 +235,42 @@ void perf_fill(struct perf *perf, const struct perf_case *test)
 	memset(area - PERF_GUARD, GUARD_BYTE, PERF_GUARD);
 	memset(area + bytes, GUARD_BYTE, PERF_GUARD);
 	memset(area, POISON_BYTE, bytes);
-	if (!has_input(perf, test))
-		return;
 	make_table(perf, test, perf->rank, count);
 	/* the input is ours to write here: it lies in one of the two buffers */
-	tile(perf, stretto_type_size(test->type),
-	     test->collective == STRETTO_BROADCAST ? perf->out
-						   : (unsigned char *)perf_input(perf, test),
-	     count);
+	tile(perf, stretto_type_size(test->type), (unsigned char *)perf_input(perf, test), count);
+}
+
+/* An output of one block of each rank: from its vector, or from its block for us. */
+static int64_t wrong_blocks(struct perf *perf, const struct perf_case *test)
+{
+	size_t element = stretto_type_size(test->type), count = test->count;
+	bool ours = stretto_traits_of(test->collective)->in == STRETTO_BLOCKS;
+	size_t first = ours ? (size_t)perf->rank * count : 0;
+	const unsigned char *out = perf_output(perf, test);
+	int64_t wrong = 0;
+
+	for (int rank = 0; rank < perf->size; rank++) {
+		make_table(perf, test, rank, first + count);
+		wrong += differing(perf, element, out + (size_t)rank * count * element, first,
+				   count);
+	}
+	return wrong;
 }
 
 static int64_t wrong_output(struct perf *perf, const struct perf_case *test)
 {
-	size_t element = stretto_type_size(test->type), count = test->count;
-	size_t first = (size_t)perf->rank * count;
-	const unsigned char *out = perf_output(perf, test);
-	int64_t wrong = 0;
+	const struct stretto_traits *traits = stretto_traits_of(test->collective);
+	bool block = traits->in == STRETTO_BLOCKS; /* the output is our block of a longer vector */
+	size_t first = block ? (size_t)perf->rank * test->count : 0;
 
-	switch (test->collective) {
-	case STRETTO_ALLREDUCE:
-		make_table(perf, test, ALL_RANKS, count);
-		return differing(perf, element, out, 0, count);
-	case STRETTO_REDUCE_SCATTER:
-		make_table(perf, test, ALL_RANKS, input_count(perf, test));
-		return differing(perf, element, out, first, count);
-	case STRETTO_BROADCAST:
-		make_table(perf, test, test->root, count);
-		return differing(perf, element, out, 0, count);
-	case STRETTO_ALLGATHER:
-		for (int rank = 0; rank < perf->size; rank++) {
-			make_table(perf, test, rank, count);
-			wrong += differing(perf, element, out + (size_t)rank * count * element, 0,
-					   count);
-		}
-		return wrong;
+	switch (stretto_traits_out(test->collective, is_root(perf, test))) {
+	case STRETTO_BLOCKS:
+		return wrong_blocks(perf, test);
+	case STRETTO_VECTOR:
+		make_table(perf, test, traits->reduces ? ALL_RANKS : test->root,
+			   first + test->count);
+		return differing(perf, stretto_type_size(test->type), perf_output(perf, test),
+				 first, test->count);
 	default:
 		return 0;
 	}
@@ -258,11 +282,11 @@ static int64_t wrong_input(struct perf *perf, const struct perf_case *test)
 	size_t element = stretto_type_size(test->type), count = input_count(perf, test);
 	size_t before = (size_t)perf->rank * test->count, after = before + test->count;
 
-	if (test->collective == STRETTO_BROADCAST || !has_input(perf, test) ||
-	    (test->in_place && test->collective != STRETTO_REDUCE_SCATTER))
+	if (test->collective == STRETTO_BROADCAST ||
+	    (in_place(perf, test) && !into_block(perf, test)))
 		return 0;
 	make_table(perf, test, perf->rank, count);
-	if (!test->in_place)
+	if (count == 0 || !in_place(perf, test))
 		return differing(perf, element, perf->in, 0, count);
 	return differing(perf, element, perf->in, 0, before) +
 	       differing(perf, element, perf->in + after * element, after, count - after);

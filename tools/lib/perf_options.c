@@ -52,10 +52,11 @@ static const struct tool_option options_table[] = {
 };
 
 static const struct tool tool = {
-	"allreduce|broadcast|allgather|reduce_scatter|barrier|overlap|p2p [OPTIONS]",
+	"COLLECTIVE|overlap|p2p [OPTIONS]",
 	"Measures a collective, how much of a nonblocking allreduce hides behind compute, or "
 	"messages.",
 	options_table,
+	"COLLECTIVE is one of: " STRETTO_COLLECTIVE_WORDS "\n"
 	"Sizes take the suffixes K, M and G (powers of 1024). Run it under stretto-run.\n"
 	"Exit: 1 wrong data or below --min-bw, 2 wrong command line, 3 communication failed,\n"
 	"4 --timeout has passed. docs/stretto-perf.md describes it all.",
@@ -101,8 +102,7 @@ static void add_setting(struct perf_options *options, const char *name, const ch
 static void read_test(struct perf_options *options, int argc, char **argv, int operand)
 {
 	if (operand >= argc)
-		tool_fail("name a test: allreduce, broadcast, allgather, reduce_scatter, barrier, "
-			  "overlap or p2p");
+		tool_fail("name a test: " STRETTO_COLLECTIVE_WORDS "overlap or p2p");
 	if (operand + 1 < argc)
 		tool_fail("one test at a time: '%s' is too much", argv[operand + 1]);
 	options->overlap = strcmp(argv[operand], "overlap") == 0;

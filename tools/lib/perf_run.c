@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "collectives/traits.h"
 #include "tools/lib/options.h"
 #include "tools/lib/perf.h"
 
@@ -300,8 +301,7 @@ struct perf_case perf_case_of(const struct perf *perf, enum stretto_type type, e
 	};
 	size_t element = stretto_type_size(type);
 	const struct perf_collective *facts = &perf_collectives[test.collective];
-	bool blocks = facts->in_blocks || facts->out_blocks;
-	size_t unit = element * (blocks ? (size_t)perf->size : 1);
+	size_t unit = element * (stretto_traits_blocks(test.collective) ? (size_t)perf->size : 1);
 
 	if (!facts->no_data)
 		test.count = bytes / unit;
