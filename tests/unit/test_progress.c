@@ -257,6 +257,21 @@ static void pausing_rank(struct stretto_comm *world, void *argument)
 		usleep(1000);
 	require(stretto_wait(request) == STRETTO_OK);
 	require(stretto_progress_resume(world) == STRETTO_INVALID);
+	/* one that is in flight already: the thread that sleeps for it parks */
+	if (stretto_comm_rank(world) == 0) {
+		request = start(world, data, WINDOW, 0);
+		require(stretto_progress_pause(world) == STRETTO_OK);
+		for (int tries = 0; atomic_load(&channel_of(world)->parked) == 0; tries++) {
+			require(tries < 20000);
+			usleep(1000);
+		}
+		require(!is_done(request));
+		require(stretto_progress_resume(world) == STRETTO_OK);
+	}
+	meet(stage);
+	if (stretto_comm_rank(world) == 1)
+		request = start(world, data, WINDOW, 0);
+	require(stretto_wait(request) == STRETTO_OK);
 	/* and into the finalize */
 	require(stretto_progress_pause(world) == STRETTO_OK);
 	require(stretto_progress_pause(world) == STRETTO_OK);
