@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "collectives/executor.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/algorithm.h"
-#include "collectives/traits.h"
+#include "collectives/describe.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
 
@@ -314,6 +312,22 @@ static void fill_slot(struct stretto_exec_slot *slot)
 	}
 }
 
+/* Begins the next window in an empty slot, if there is one and it is allowed now. */
+static size_t begin_window(struct stretto_exec_slot *slot)
+{
+	struct stretto_work *work = &slot->exec->work;
+
+	if (slot->exec->next_window == slot->exec->plan.windows)
+		return 0;
+	work->ready = true; /* also for a window of no steps, or one that is held */
+	work->held = work->under_way >= work->allowed;
+	if (work->held)
+		return 0;
+	work->under_way++;
+	fill_slot(slot);
+	return 1;
+}
+
 /* Starts what is ready in a slot; returns how much was started. */
 static size_t advance_slot(struct stretto_exec_slot *slot)
 {
@@ -340,7 +354,7 @@ static size_t advance_slot(struct stretto_exec_slot *slot)
 	return count;
 }
 
-/* Makes the endpoints that the schedules need, then fills the slots. */
+/* Makes the endpoints that the schedules need. */
 static stretto_status begin(struct stretto_exec *exec)
 {
 	for (int i = 0; i < exec->peer_count; i++) {
@@ -352,8 +366,6 @@ static stretto_status begin(struct stretto_exec *exec)
 			return status;
 	}
 	exec->started = true;
-	for (size_t i = 0; i < exec->slot_count && exec->next_window < exec->plan.windows; i++)
-		fill_slot(&exec->slots[i]);
 	return STRETTO_OK;
 }
 
@@ -378,6 +390,7 @@ static size_t advance(struct stretto_work *work)
 	if (stretto_comm_state(work->comm) != STRETTO_OK)
 		return 0;
 	work->ready = false;
+	work->held = false;
 	if (!exec->started) {
 		stretto_status status = begin(exec);
 
@@ -390,17 +403,16 @@ static size_t advance(struct stretto_work *work)
 		struct stretto_exec_slot *slot = &exec->slots[i];
 
 		if (!slot->schedule)
+			count += begin_window(slot);
+		if (!slot->schedule)
 			continue;
 		count += advance_slot(slot);
 		if (slot->remaining > 0)
 			continue;
 		slot->schedule = NULL;
 		exec->windows_left--;
-		count++;
-		if (exec->next_window < exec->plan.windows) {
-			fill_slot(slot);
-			work->ready = true;
-		}
+		work->under_way--;
+		count += 1 + begin_window(slot); /* now: what is left would go to later work */
 	}
 	if (exec->windows_left == 0)
 		stretto_work_finish(work, STRETTO_OK);
@@ -426,31 +438,6 @@ static bool fail(struct stretto_work *work, stretto_status status)
 	return true;
 }
 
-static const char *describe(const struct stretto_signature *signature, char *buf, size_t size)
-{
-	const struct stretto_algorithm *algorithm = stretto_algorithm_at(signature->algorithm);
-	enum stretto_collective collective = (enum stretto_collective)signature->collective;
-	const char *name = stretto_collective_name(collective);
-	const char *type = stretto_type_name((enum stretto_type)signature->type);
-	unsigned long long count = signature->count;
-	const char *by = algorithm ? algorithm->name : "?";
-	enum stretto_op op = (enum stretto_op)(signature->op & ~STRETTO_SIGNED_REPRODUCIBLE);
-	const struct stretto_traits *traits;
-	char root[24] = "";
-
-	if (collective >= STRETTO_COLLECTIVE_COUNT || collective == STRETTO_BARRIER) {
-		snprintf(buf, size, "%s", name);
-		return buf;
-	}
-	traits = stretto_traits_of(collective);
-	if (traits->rooted)
-		snprintf(root, sizeof root, ", root %d", signature->root);
-	snprintf(buf, size, "%s(count %llu, %s%s%s%s) by %s", name, count, type,
-		 traits->reduces ? ", " : "",
-		 traits->reduces ? stretto_op_name(op) : "", root, by);
-	return buf;
-}
-
 static void finished(struct stretto_work *work, stretto_status status)
 {
 	struct stretto_exec *exec = stretto_container_of(work, struct stretto_exec, work);
@@ -463,7 +450,7 @@ static void finished(struct stretto_work *work, stretto_status status)
 static const struct stretto_work_ops work_ops = {
 	.advance = advance,
 	.fail = fail,
-	.describe = describe,
+	.describe = stretto_describe,
 	.finished = finished,
 };
 
@@ -589,7 +576,8 @@ void stretto_exec_start(struct stretto_exec *exec, const struct stretto_exec_cal
 	exec->work.sequence = call->sequence;
 	exec->work.signature = call->signature;
 	exec->work.deadline = call->deadline;
-	exec->work.ready = false;
+	exec->work.priority = call->priority;
+	exec->work.attended = call->attended;
 	/* relaxed: the submission publishes it */
 	atomic_store_explicit(&exec->done, 0, memory_order_relaxed);
 	stretto_channel_submit(plan->channel, &exec->work);

@@ -89,6 +89,8 @@ struct stretto_exec_call {
 	struct stretto_signature signature;
 	uint32_t sequence;
 	uint64_t deadline;
+	int priority;
+	bool attended; /* the caller has entered the channel, and waits for the part next */
 };
 
 struct stretto_exec {

@@ -338,6 +338,7 @@ static struct stretto_request *reuse(struct stretto_comm *comm,
 		request->args.in = args->in;
 		request->args.out = args->out;
 		request->args.op = args->op;
+		request->args.priority = args->priority;
 		return request;
 	}
 	return NULL;
@@ -409,6 +410,7 @@ static struct stretto_exec_call make_call(struct stretto_request *request)
 		.out = args->out,
 		.type = args->type,
 		.op = args->op,
+		.priority = args->priority,
 		.sequence = comm->next_sequence,
 		.deadline = timeout > 0 ? stretto_after(stretto_now(), timeout) : STRETTO_NEVER,
 		.signature = {.count = args->count,
@@ -446,8 +448,10 @@ static stretto_status start(struct stretto_request *request, bool waits)
 	request->active = true;
 	if (waits)
 		stretto_channel_enter(request->parts[0]->plan.channel);
-	for (int i = 0; i < request->part_count; i++)
+	for (int i = 0; i < request->part_count; i++) {
+		call.attended = waits && i == 0;
 		stretto_exec_start(request->parts[i], &call);
+	}
 	return STRETTO_OK;
 }
 

@@ -118,6 +118,14 @@ struct stretto_coll_args {
 	void *out;
 	const char
 		*algorithm; /* wanted algorithm by name, same on all ranks; NULL: the library's */
+	/*
+	 * An operation of higher priority overtakes those of lower that are in flight, on any
+	 * communicator: they begin no further window (portion of a long vector) while it goes on;
+	 * what of them has begun is not interrupted. Any number; 0 is usual. It is local, and ranks
+	 * that give different ones get the same results, but should not: each would hold up what
+	 * the other hurries.
+	 */
+	int priority;
 };
 
 /*

@@ -18,30 +18,62 @@
 /* Polling after an event of no operation: a peer's word on its state, a probe. */
 #define SHORT_NS 20000u
 
-void stretto_channel_kick(struct stretto_channel *channel)
+/* Wakes the threads in epoll. */
+static void wake_dozing(struct stretto_channel *channel)
 {
 	static const uint64_t one = 1;
 
-	/* seq_cst after what the caller published; partner is stretto_channel_doze() */
-	if (atomic_load(&channel->dozing) && write(channel->env.wake_fd, &one, sizeof one) < 0)
+	/* relaxed: a counter for tests */
+	atomic_fetch_add_explicit(&channel->signals, 1, memory_order_relaxed);
+	if (write(channel->env.wake_fd, &one, sizeof one) < 0)
 		return; /* the counter is full: it is readable */
-	/* seq_cst, likewise; partners are park() in progress.c and leave() */
-	if (atomic_load(&channel->waiters) == 0 && atomic_exchange(&channel->parked, 0) == 1)
+}
+
+/* Whether the progress thread is the one to go on. */
+static bool left_to_thread(struct stretto_channel *channel)
+{
+	/* seq_cst all; partners are nothing_to_do() in progress.c, leave(), and who lifts a pause */
+	return atomic_load(&channel->stop) ||
+	       (atomic_load(&channel->waiters) == 0 && atomic_load(&channel->world->paused) == 0);
+}
+
+void stretto_channel_kick(struct stretto_channel *channel)
+{
+	/* seq_cst after what the caller published; partner is doze() */
+	if (atomic_load(&channel->dozing) > 0)
+		wake_dozing(channel);
+	/* seq_cst, likewise; partner is park() in progress.c */
+	if (left_to_thread(channel) && atomic_exchange(&channel->parked, 0) == 1) {
+		/* relaxed: a counter for tests */
+		atomic_fetch_add_explicit(&channel->wakes, 1, memory_order_relaxed);
 		stretto_futex_wake(&channel->parked);
+	}
+}
+
+bool stretto_channel_busy(struct stretto_channel *channel)
+{
+	/* seq_cst: partners are stretto_channel_submit(), _hold() and stretto_comm_break() */
+	return atomic_load(&channel->in_flight) > 0 || atomic_load(&channel->broken) ||
+	       atomic_load(&channel->world->broken) > 0;
 }
 
 void stretto_channel_submit(struct stretto_channel *channel, struct stretto_work *work)
 {
+	bool attended = work->attended; /* it may have ended when the lock is left */
+	bool first;
+
 	work->channel = channel;
 	stretto_list_init(&work->link);
 	stretto_list_init(&work->queue);
 	pthread_mutex_lock(&channel->submit_lock);
 	stretto_list_append(&channel->submitted, &work->queue);
-	pthread_mutex_unlock(&channel->submit_lock);
 	/* seq_cst both: partner of the looks before a thread parks or dozes */
 	atomic_fetch_add(&channel->in_flight, 1);
-	atomic_fetch_add(&channel->submissions, 1);
-	stretto_channel_kick(channel);
+	first = atomic_fetch_add(&channel->submissions, 1) == 0;
+	pthread_mutex_unlock(&channel->submit_lock);
+	/* Who takes the first over takes all, and was woken for it, or drives next. */
+	if (first && !attended)
+		stretto_channel_kick(channel);
 }
 
 static void publish(struct stretto_channel *channel, const struct stretto_work *work)
@@ -72,32 +104,18 @@ static size_t take_submissions(struct stretto_channel *channel)
 		struct stretto_work *work = stretto_container_of(it, struct stretto_work, queue);
 
 		stretto_list_remove(it);
-		stretto_list_append(&channel->active, &work->link);
-		work->ready = true;
+		stretto_channel_add(channel, work);
 		publish(channel, work);
 		/* It may have been broken since the caller looked: have it failed in this turn. */
 		if (stretto_comm_state(work->comm) != STRETTO_OK)
 			atomic_store(&channel->broken, true);
 		count++;
 	}
-	pthread_mutex_unlock(&channel->submit_lock);
 	atomic_fetch_sub(&channel->submissions, (unsigned)count);
+	pthread_mutex_unlock(&channel->submit_lock);
 	STRETTO_LIST_FOR (it, &channel->active)
 		stretto_channel_check_early(channel,
 					    stretto_container_of(it, struct stretto_work, link));
-	return count;
-}
-
-static size_t advance(struct stretto_channel *channel)
-{
-	size_t count = 0;
-
-	STRETTO_LIST_FOR_SAFE (it, &channel->active) {
-		struct stretto_work *work = stretto_container_of(it, struct stretto_work, link);
-
-		if (work->ready)
-			count += work->ops->advance(work);
-	}
 	return count;
 }
 
@@ -123,20 +141,38 @@ static void look_at_timers(struct stretto_channel *channel)
 	}
 }
 
-size_t stretto_channel_turn(struct stretto_channel *channel)
+/* A turn that leaves the devices armed. */
+static size_t look(struct stretto_channel *channel)
 {
 	size_t count = take_submissions(channel), advanced;
 
 	look_at_timers(channel); /* first: advance() must see endpoints that it made ready */
 	for (int i = 0; i < channel->device_count; i++)
 		count += channel->devices[i]->transport->poll(channel->devices[i]);
-	advanced = advance(channel);
+	advanced = stretto_channel_advance(channel);
 	channel->advanced += advanced;
 	count += advanced;
 	/* relaxed: set before the kick that made us look; partner is stretto_comm_break() */
 	if (atomic_load_explicit(&channel->broken, memory_order_relaxed))
 		count += stretto_channel_faults(channel);
 	return count;
+}
+
+/* Who drives is not to be woken, and nobody else: peers would pay for it message by message. */
+static void disarm(struct stretto_channel *channel)
+{
+	if (!channel->armed)
+		return;
+	channel->armed = false;
+	for (int i = 0; i < channel->device_count; i++)
+		if (channel->devices[i]->transport->disarm)
+			channel->devices[i]->transport->disarm(channel->devices[i]);
+}
+
+size_t stretto_channel_turn(struct stretto_channel *channel)
+{
+	disarm(channel);
+	return look(channel);
 }
 
 /* After a change of turnover. Most waiters drive, and none sleeps. */
@@ -149,10 +185,9 @@ static void wake_sleepers(struct stretto_channel *channel)
 
 void stretto_work_finish(struct stretto_work *work, stretto_status status)
 {
-	static const uint64_t one = 1;
 	struct stretto_channel *channel = work->channel;
 
-	stretto_list_remove(&work->link);
+	stretto_channel_remove(channel, work);
 	atomic_fetch_sub(&channel->in_flight, 1);
 	work->ops->finished(work, status);
 	/* A waiter that found the baton taken sleeps on turnover. */
@@ -160,9 +195,9 @@ void stretto_work_finish(struct stretto_work *work, stretto_status status)
 	if (atomic_load(&channel->waiters) == 0)
 		return;
 	wake_sleepers(channel);
-	/* Its waiter may sleep in epoll while we drive. seq_cst: partner is stretto_channel_doze() */
-	if (atomic_load(&channel->dozing) > 0 && write(channel->env.wake_fd, &one, sizeof one) < 0)
-		return; /* the counter is full: it is readable */
+	/* Its waiter may sleep in epoll while we drive; it counted itself before it left the baton. */
+	if (atomic_load(&channel->dozing_waiters) > 0)
+		wake_dozing(channel);
 }
 
 void stretto_channel_hold(void *context, int change)
@@ -191,6 +226,9 @@ static uint64_t arm(struct stretto_channel *channel)
 {
 	uint64_t next = next_deadline(channel);
 
+	if (channel->held_until < next)
+		next = channel->held_until;
+	channel->armed = true;
 	for (int i = 0; i < channel->device_count; i++) {
 		uint64_t wish = channel->devices[i]->transport->arm(channel->devices[i]);
 
@@ -198,13 +236,6 @@ static uint64_t arm(struct stretto_channel *channel)
 			next = wish;
 	}
 	return next;
-}
-
-static void disarm(struct stretto_channel *channel)
-{
-	for (int i = 0; i < channel->device_count; i++)
-		if (channel->devices[i]->transport->disarm)
-			channel->devices[i]->transport->disarm(channel->devices[i]);
 }
 
 /* Sleeps until a descriptor is readable or `until`; returns the number of events. */
@@ -257,40 +288,51 @@ static void put_baton(struct stretto_channel *channel)
 
 void stretto_channel_leave_baton(struct stretto_channel *channel)
 {
-	static const uint64_t one = 1;
+	bool turned = !channel->armed;
 
 	put_baton(channel);
 	/*
 	 * What would have woken a sleeper may have been taken by us: have it look and arm again.
-	 * seq_cst: partner is stretto_channel_doze()
+	 * seq_cst: partner is doze()
 	 */
-	if (atomic_load(&channel->in_flight) > 0 && atomic_load(&channel->dozing) > 0 &&
-	    write(channel->env.wake_fd, &one, sizeof one) < 0)
-		return; /* the counter is full: it is readable */
+	if (turned && atomic_load(&channel->in_flight) > 0 && atomic_load(&channel->dozing) > 0)
+		wake_dozing(channel);
 }
 
-bool stretto_channel_doze(struct stretto_channel *channel, bool *woken)
+/*
+ * Sleeps, without the baton, until something may have happened (*woken), or a timer is due. true:
+ * the baton is held again; false: another thread took it meanwhile. Baton.
+ */
+static bool doze(struct stretto_channel *channel, const struct stretto_driver *driver, bool *woken)
 {
 	struct epoll_event events[8];
-	int count = 0;
-	bool held = true;
+	uint64_t until;
+	bool held;
+	int count;
 
 	*woken = true;
 	/* seq_cst, before the last look; partner is stretto_channel_kick() */
 	atomic_fetch_add(&channel->dozing, 1);
 	arm(channel);
 	stretto_channel_compare(channel);
-	if (stretto_channel_turn(channel) == 0 && !atomic_load(&channel->stop)) {
-		uint64_t until = arm(channel); /* again: that turn may have found a ring full */
-
-		put_baton(channel);
-		count = sleep_until(channel, until, events, 8);
-		*woken = count != 0;
-		held = pthread_mutex_trylock(&channel->baton) == 0;
+	if (look(channel) > 0 || atomic_load(&channel->stop)) {
+		atomic_fetch_sub(&channel->dozing, 1);
+		disarm(channel); /* there may be more to do, whoever drives next */
+		return true;
 	}
+	until = arm(channel); /* again: that turn may have found a ring full */
+	/* seq_cst, while the baton is held; partner is stretto_work_finish() */
+	atomic_fetch_add(&channel->dozing_waiters, driver->waits);
+	put_baton(channel);
+	count = sleep_until(channel, until, events, 8);
+	atomic_fetch_sub(&channel->dozing_waiters, driver->waits);
+	*woken = count != 0;
+	held = pthread_mutex_trylock(&channel->baton) == 0;
 	atomic_fetch_sub(&channel->dozing, 1);
 	if (!held)
 		return false; /* who drives now looks at the descriptors too */
+	if (!driver->go_on(channel, driver->context))
+		return true; /* the event is left to who sleeps on, and would be woken by it too */
 	disarm(channel);
 	handle_events(channel, events, count);
 	return true;
@@ -332,12 +374,13 @@ void stretto_channel_enter(struct stretto_channel *channel)
 	atomic_fetch_add(&channel->waiters, 1);
 }
 
-static void leave(struct stretto_channel *channel)
+/* `turned`: this thread has driven, and may have taken what would have woken a sleeper. */
+static void leave(struct stretto_channel *channel, bool turned)
 {
 	/* seq_cst: either we see the work in flight, or who submits it sees no waiter */
-	if (atomic_fetch_sub(&channel->waiters, 1) == 1 &&
-	    (atomic_load(&channel->in_flight) > 0 || atomic_load(&channel->broken) ||
-	     atomic_load(&channel->world->broken) > 0))
+	bool last = atomic_fetch_sub(&channel->waiters, 1) == 1;
+
+	if ((last || turned) && stretto_channel_busy(channel))
 		stretto_channel_kick(channel);
 }
 
@@ -359,22 +402,17 @@ void stretto_channel_take_baton(struct stretto_channel *channel)
 	atomic_fetch_sub_explicit(&channel->wanted, 1, memory_order_relaxed);
 }
 
-/*
- * Drives the channel while `go_on` says so. Called with the baton; returns whether it is still held
- * (the sleeper may lose it to another thread).
- */
-bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
-			   bool (*go_on)(struct stretto_channel *channel, const void *context),
-			   const void *context)
+bool stretto_channel_drive(struct stretto_channel *channel, const struct stretto_driver *driver)
 {
 	struct stretto_idle idle = {0, 0};
+	uint64_t budget = driver->budget;
 	uint64_t dozed = channel->advanced - 1; /* what had been advanced at the last doze */
 	uint64_t after_event = budget < SHORT_NS ? budget : SHORT_NS;
 	bool woken = false;
 
 	for (;;) {
 		make_way(channel); /* before the look: others may finish our work meanwhile */
-		if (!go_on(channel, context))
+		if (!driver->go_on(channel, driver->context))
 			return true;
 		if (stretto_channel_turn(channel) > 0) {
 			idle.rounds = 0;
@@ -383,7 +421,7 @@ bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
 				 : woken                    ? after_event
 							    : 0)) {
 			dozed = channel->advanced;
-			if (!stretto_channel_doze(channel, &woken))
+			if (!doze(channel, driver, &woken))
 				return false;
 			idle.rounds = 0;
 		}
@@ -417,13 +455,18 @@ static bool try_baton(struct stretto_channel *channel, const atomic_uint *done)
 
 void stretto_channel_wait(struct stretto_channel *channel, const atomic_uint *done)
 {
+	struct stretto_driver driver = {not_done, done, channel->spin_wait, true};
+	bool turned = false;
+
 	while (atomic_load_explicit(done, memory_order_acquire) == 0) {
 		/* seq_cst: read before the try, changed after the baton is left */
 		unsigned seen = atomic_load(&channel->turnover);
 
 		if (try_baton(channel, done)) {
-			if (stretto_channel_drive(channel, channel->spin_wait, not_done, done))
-				stretto_channel_leave_baton(channel);
+			if (!stretto_channel_drive(channel, &driver))
+				continue;
+			turned = !channel->armed;
+			put_baton(channel);
 		} else if (atomic_load_explicit(done, memory_order_acquire) == 0) {
 			/* seq_cst, before the kernel compares; partner is wake_sleepers() */
 			atomic_fetch_add(&channel->sleepers, 1);
@@ -431,5 +474,5 @@ void stretto_channel_wait(struct stretto_channel *channel, const atomic_uint *do
 			atomic_fetch_sub(&channel->sleepers, 1);
 		}
 	}
-	leave(channel);
+	leave(channel, turned);
 }

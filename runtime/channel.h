@@ -11,7 +11,7 @@
  *   stretto_channel_wait()     any thread: takes the baton, or sleeps while another drives
  *   stretto_channel_turn()     baton: one bounded pass over all there is to do
  *
- * Who sleeps where: who drives sleeps in epoll (stretto_channel_doze) after arming every device,
+ * Who sleeps where: who drives sleeps in epoll (doze() in channel.c) after arming every device,
  * and leaves the baton meanwhile; an unused progress thread, and a waiter who finds the baton
  * taken, sleep on a futex.
  */
@@ -65,7 +65,14 @@ struct stretto_work {
 	uint32_t sequence; /* of the operation */
 	struct stretto_signature signature;
 	uint64_t deadline; /* stretto_now() time, STRETTO_NEVER for none */
+	int priority;      /* higher goes first; set before it is submitted */
+	bool attended;     /* who submits it has entered the channel, and drives it next */
 	bool ready;        /* something happened: advance() is due */
+	/* Of windows, the portions that long work is cut into; work of one portion may ignore them: */
+	bool held;        /* one could begin if it was allowed; written by advance() */
+	size_t allowed;   /* so many may be under way during this turn; for advance() */
+	size_t under_way; /* begun and not complete; kept by advance() */
+	uint64_t moved;   /* when it last went on; 0: not known. Beside other priorities only */
 };
 
 struct stretto_channel {
@@ -81,6 +88,11 @@ struct stretto_channel {
 	struct stretto_list active;                /* struct stretto_work */
 	struct stretto_early early[STRETTO_EARLY]; /* the last ones, a ring */
 	unsigned early_next;                       /* */
+	struct stretto_work *advancing;            /* in advance() now; NULL once it has finished */
+	unsigned comms;                            /* communicators that have work in `active` */
+	uint64_t pass;                             /* number of passes over `active` */
+	uint64_t held_until;                       /* when work that is held is looked at again */
+	bool armed;                                /* devices are; see disarm() */
 	uint64_t advanced;                         /* counts what work did */
 	uint64_t next_timers;                      /* when deadlines are looked at again */
 	uint64_t next_events;                      /* when descriptors are looked at again */
@@ -95,9 +107,13 @@ struct stretto_channel {
 	atomic_uint sleepers;          /* threads that sleep on it */
 	atomic_uint wanted;            /* threads in stretto_channel_take_baton() */
 	atomic_uint dozing;            /* threads in, or on the way into, epoll */
+	atomic_uint dozing_waiters;    /* those in epoll that are waiters */
 	atomic_bool stop;              /* the progress thread shall end */
 	atomic_bool broken;            /* a communicator broke: look at all work */
 	atomic_uint parked;            /* futex: 1 while the progress thread is parked */
+	atomic_ullong wakes;           /* times that the parked progress thread was woken */
+	atomic_ullong signals;         /* times that we woke our own threads in epoll */
+	uint64_t patience;             /* ns that work may stall before lower ones go on */
 	uint64_t spin_wait;            /* ns that a waiter polls before it dozes */
 	uint64_t spin_progress;        /* ns that the progress thread polls before it dozes */
 	bool crowded;                  /* more threads than cores: polling yields every time */
@@ -115,7 +131,10 @@ void stretto_channel_close(struct stretto_channel *channel);
 stretto_status stretto_channel_endpoint(struct stretto_channel *channel, int peer,
 					struct stretto_endpoint **endpoint);
 
-/* Hands work over; the progress thread goes on with it. Any thread. */
+/*
+ * Hands work over; the progress thread goes on with it. It is woken by the first of the submissions
+ * that have not been taken over, and not by work that is attended. Any thread.
+ */
 void stretto_channel_submit(struct stretto_channel *channel, struct stretto_work *work);
 
 /*
@@ -129,28 +148,28 @@ void stretto_channel_wait(struct stretto_channel *channel, const atomic_uint *do
 /* One bounded pass; returns how much was done. Baton. */
 size_t stretto_channel_turn(struct stretto_channel *channel);
 
-/*
- * Sleeps, without the baton, until something may have happened (*woken), or a timer is due. true:
- * the baton is held again; false: another thread took it meanwhile. Baton.
- */
-bool stretto_channel_doze(struct stretto_channel *channel, bool *woken);
-
 /* Takes the baton for a moment, to change something from outside; any thread. */
 void stretto_channel_take_baton(struct stretto_channel *channel);
 
 /* Leaves the baton; wakes a waiter that wants it, and sleepers, who must arm anew. */
 void stretto_channel_leave_baton(struct stretto_channel *channel);
 
-/*
- * Drives the channel while go_on() says so, polling for `budget` ns before it dozes. Returns
- * whether the baton is still held. Baton.
- */
-bool stretto_channel_drive(struct stretto_channel *channel, uint64_t budget,
-			   bool (*go_on)(struct stretto_channel *channel, const void *context),
-			   const void *context);
+/* Who drives a channel, and for how long. */
+struct stretto_driver {
+	bool (*go_on)(struct stretto_channel *channel, const void *context);
+	const void *context;
+	uint64_t budget; /* ns that it polls before it dozes */
+	bool waits;      /* it is a waiter */
+};
+
+/* Drives the channel while go_on() says so. Returns whether the baton is still held. Baton. */
+bool stretto_channel_drive(struct stretto_channel *channel, const struct stretto_driver *driver);
 
 /* Wakes whoever must look at the channel's state. Any thread. */
 void stretto_channel_kick(struct stretto_channel *channel);
+
+/* Whether there is something to drive for: work, or a fault to be told. Any thread. */
+bool stretto_channel_busy(struct stretto_channel *channel);
 
 /* Marks that work can go on, from a completion. Baton. */
 static inline void stretto_work_ready(struct stretto_work *work)
@@ -160,6 +179,15 @@ static inline void stretto_work_ready(struct stretto_work *work)
 
 /* Ends work: takes it off the channel and calls finished(). Baton. */
 void stretto_work_finish(struct stretto_work *work, stretto_status status);
+
+/*
+ * channel_share.c: how works share a channel. Into and out of the list of active work, which is in
+ * the order of priority and then of submission; and one pass over it, which returns how much was
+ * done. Baton.
+ */
+void stretto_channel_add(struct stretto_channel *channel, struct stretto_work *work);
+void stretto_channel_remove(struct stretto_channel *channel, struct stretto_work *work);
+size_t stretto_channel_advance(struct stretto_channel *channel);
 
 /* channel_faults.c: the transports' upcalls, and what a turn does about faults. */
 bool stretto_channel_check(void *channel, int peer, const struct stretto_key *key,

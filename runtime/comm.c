@@ -172,11 +172,12 @@ static stretto_status set_ranks(struct stretto_comm *comm, const int *ranks)
 stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, int size, int rank,
 				 uint64_t id, struct stretto_comm **out)
 {
-	struct stretto_comm *comm = calloc(1, sizeof *comm);
+	struct stretto_comm *comm = aligned_alloc(alignof(struct stretto_comm), sizeof *comm);
 	stretto_status status;
 
 	if (!comm)
 		return STRETTO_NO_MEMORY;
+	memset(comm, 0, sizeof *comm);
 	comm->world = world;
 	comm->id = id;
 	comm->rank = rank;

@@ -26,8 +26,17 @@
 #include "runtime/memory.h"
 #include "runtime/topology.h"
 
+/* A communicator's part in the work of one channel; under its baton. See channel_share.c. */
+struct stretto_comm_share {
+	alignas(64) size_t works; /* in the channel's active list */
+	uint64_t pass;            /* of the channel, that the fields below are of */
+	int priority;             /* of the works that were looked at last in it */
+	size_t under_way;         /* their windows */
+};
+
 struct stretto_comm {
-	struct stretto_list link; /* in world.comms */
+	struct stretto_comm_share shares[STRETTO_CHANNELS_MAX]; /* by channel */
+	struct stretto_list link;                               /* in world.comms */
 	struct stretto_world *world;
 	uint64_t id;     /* the same on all its ranks; 0: the world */
 	uint32_t number; /* of this process, for messages */
@@ -69,6 +78,7 @@ struct stretto_world {
 	pthread_mutex_t lock;
 	struct stretto_list comms;
 	atomic_bool closing; /* finalize has begun: peers may leave */
+	atomic_uint paused;  /* stretto_progress_pause() less stretto_progress_resume() */
 	struct stretto_notice early[STRETTO_EARLY_NOTICES]; /* of communicators not made here yet */
 	unsigned early_next;                                /* a ring; status 0: no entry */
 	uint32_t next_number;                               /* of a communicator */

@@ -37,7 +37,7 @@ const struct stretto_setting stretto_settings[] = {
 	{"STRETTO_TRANSPORTS", "", "transports to use, the first that reaches a peer wins; empty for all", TEXT, FIELD(transports), 0, 0},
 	{"STRETTO_NODE", "", "ranks of a host with another word here count as on another node; for tests", TEXT, FIELD(node), 0, 0},
 	{"STRETTO_PACE", "0:0", "deliver as a link of RATE:LATENCY would, e.g. 10gbit:20us", PACE, FIELD(pace), 0, 0},
-	{"STRETTO_CHANNELS", "1", "lanes (progress threads) that large operations are striped over", BYTES, FIELD(channels), 1, 16},
+	{"STRETTO_CHANNELS", "1", "lanes (progress threads) that large operations are striped over", BYTES, FIELD(channels), 1, STRETTO_CHANNELS_MAX},
 	{"STRETTO_SPIN_SECONDS", "-1", "how long a waiter polls before it sleeps; negative for auto", SECONDS, FIELD(spin_seconds), -1, 1},
 	{"STRETTO_AFFINITY", "auto", "cores of the progress threads: auto, none, or a list such as 3,7", TEXT, FIELD(affinity), 0, 0},
 	{"STRETTO_SHM_EAGER", "8K", "largest payload that shm copies through a slot", BYTES, FIELD(shm_eager_bytes), 0, 8192},

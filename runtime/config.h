@@ -19,6 +19,8 @@
 
 /* Bytes of a text setting, its end included; a longer value is refused. */
 enum { STRETTO_CONFIG_TEXT = 256 };
+/* Most channels of a process. */
+enum { STRETTO_CHANNELS_MAX = 16 };
 
 /* A link for the paced transport; bytes_per_second 0 means that nothing is paced. */
 struct stretto_pace {

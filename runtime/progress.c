@@ -24,6 +24,9 @@
 #define SPIN_CROWDED_NS  20000u
 /* The same where peers are reached over a network: an interrupt takes its time too. */
 #define SPIN_NETWORK_NS 2000000u
+/* How long work may stall before lower ones go on: a few windows' time, in memory and on a network. */
+#define PATIENCE_NS         500000u
+#define PATIENCE_NETWORK_NS 2000000u
 /* The time slice asked of the scheduler: a short one lets the thread run at once when it wakes. */
 #define SLICE_NS 100000u
 
@@ -60,11 +63,10 @@ static void prefer_latency(void)
 
 static bool nothing_to_do(struct stretto_channel *channel)
 {
-	/* seq_cst: partners are stretto_channel_submit(), _enter() and leave() */
+	/* seq_cst: partners are stretto_channel_enter(), leave(), and who pauses or resumes */
 	return !atomic_load(&channel->stop) &&
-	       (atomic_load(&channel->waiters) > 0 ||
-		(atomic_load(&channel->in_flight) == 0 && !atomic_load(&channel->broken) &&
-		 atomic_load(&channel->world->broken) == 0));
+	       (atomic_load(&channel->waiters) > 0 || atomic_load(&channel->world->paused) > 0 ||
+		!stretto_channel_busy(channel));
 }
 
 static void park(struct stretto_channel *channel)
@@ -88,6 +90,7 @@ static bool needed(struct stretto_channel *channel, const void *context)
 static void *progress(void *argument)
 {
 	struct stretto_channel *channel = argument;
+	struct stretto_driver driver = {needed, NULL, channel->spin_progress, false};
 
 	stretto_log_set_rank(channel->world->rank);
 	prefer_latency();
@@ -97,7 +100,7 @@ static void *progress(void *argument)
 			continue;
 		}
 		pthread_mutex_lock(&channel->baton);
-		if (stretto_channel_drive(channel, channel->spin_progress, needed, NULL))
+		if (stretto_channel_drive(channel, &driver))
 			stretto_channel_leave_baton(channel);
 	}
 	return NULL;
@@ -232,8 +235,11 @@ static void choose_polling(const struct stretto_world *world, struct stretto_cha
 
 	channel->crowded = threads > cores;
 	channel->spin_wait = channel->crowded ? SPIN_CROWDED_NS : SPIN_WAIT_NS;
-	if (world->local_size < world->size || !world->mapped)
+	channel->patience = PATIENCE_NS;
+	if (world->local_size < world->size || !world->mapped) {
 		channel->spin_wait = SPIN_NETWORK_NS;
+		channel->patience = PATIENCE_NETWORK_NS;
+	}
 	channel->spin_progress = 2 * threads <= cores ? SPIN_PROGRESS_NS : 0;
 	if (wish >= 0) {
 		channel->spin_wait = (uint64_t)(wish * 1e9);
@@ -300,4 +306,50 @@ void stretto_progress_stop(struct stretto_world *world)
 		pthread_join(channel->thread, NULL);
 		channel->started = false;
 	}
+}
+
+stretto_status stretto_progress_pause(struct stretto_comm *comm)
+{
+	struct stretto_world *world = comm->world;
+
+	/* seq_cst: partner is nothing_to_do() */
+	atomic_fetch_add(&world->paused, 1);
+	for (size_t c = 0; c < world->config.channels; c++) {
+		/* Who sleeps in epoll is to park, and who has the baton ends its turn first. */
+		stretto_channel_kick(world->channels[c]);
+		stretto_channel_take_baton(world->channels[c]);
+		stretto_channel_leave_baton(world->channels[c]);
+	}
+	return STRETTO_OK;
+}
+
+static void wake_threads(struct stretto_world *world)
+{
+	for (size_t c = 0; c < world->config.channels; c++)
+		if (stretto_channel_busy(world->channels[c]))
+			stretto_channel_kick(world->channels[c]);
+}
+
+stretto_status stretto_progress_resume(struct stretto_comm *comm)
+{
+	struct stretto_world *world = comm->world;
+	unsigned paused = atomic_load(&world->paused);
+
+	/* seq_cst: partner is left_to_thread() in channel.c */
+	while (paused > 0 && !atomic_compare_exchange_weak(&world->paused, &paused, paused - 1))
+		;
+	if (paused == 0) {
+		stretto_error("stretto_progress_resume without a stretto_progress_pause before it");
+		return STRETTO_INVALID;
+	}
+	if (paused == 1)
+		wake_threads(world);
+	return STRETTO_OK;
+}
+
+void stretto_progress_unpause(struct stretto_world *world)
+{
+	/* seq_cst, as in stretto_progress_resume() */
+	if (atomic_exchange(&world->paused, 0) > 0)
+		wake_threads(world);
 }

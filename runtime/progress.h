@@ -7,7 +7,9 @@
  * polls before it sleeps is decided once, at init, from the affinity mask and the number of ranks
  * of the node, and is said in one info line.
  *
- * Threads: the functions are called by the thread that is in stretto_init() or stretto_finalize().
+ * The public calls stretto_progress_pause() and _resume() are here too; any thread.
+ *
+ * Threads: the functions below are called by the thread that is in stretto_init() or stretto_finalize().
  */
 #ifndef STRETTO_RUNTIME_PROGRESS_H
 #define STRETTO_RUNTIME_PROGRESS_H
@@ -19,6 +21,9 @@ int stretto_cores(void);
 
 /* Decides on cores and polling for the world and its channels, and starts the threads. */
 stretto_status stretto_progress_start(struct stretto_world *world);
+
+/* Ends every pause, however often it was nested: the job ends, and peers may need us for it. */
+void stretto_progress_unpause(struct stretto_world *world);
 
 /* Ends the threads that were started. */
 void stretto_progress_stop(struct stretto_world *world);

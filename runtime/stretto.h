@@ -156,6 +156,20 @@ STRETTO_API void stretto_comm_abort(struct stretto_comm *comm);
 STRETTO_API int stretto_compute_cores(const struct stretto_comm *comm);
 
 /*
+ * Between these two calls the progress threads of this process do not run, so that a phase that
+ * computes has every core for itself. When stretto_progress_pause() returns, they have ended what
+ * they did. Operations can be started meanwhile, but nothing goes on, here or at a rank that waits
+ * for this one, until the progress is resumed or a thread of this rank blocks in the library
+ * (stretto_wait(), a blocking call): that drives all that is in flight, as ever. Nor are deadlines
+ * and dead peers noticed meanwhile. Of the whole world, whichever communicator of it is given.
+ * Calls nest: as many resumes as pauses. stretto_finalize() ends all pauses. Local; the pause
+ * blocks for a moment, the resume does not. Any thread. A resume without a pause before it returns
+ * STRETTO_INVALID.
+ */
+STRETTO_API stretto_status stretto_progress_pause(struct stretto_comm *comm);
+STRETTO_API stretto_status stretto_progress_resume(struct stretto_comm *comm);
+
+/*
  * Memory that the ranks of a node can map and that is registered with every device: operations on
  * it move without staging copies. *ptr is page aligned and zeroed, owned by the caller, freed by
  * stretto_free() or stretto_finalize(). Local; may block in the kernel. Works for any communicator

@@ -391,6 +391,7 @@ stretto_status stretto_finalize(struct stretto_comm *comm)
 	}
 	/* seq_cst: from now on peers may leave; partner is stretto_channel_failed() */
 	atomic_store(&world->closing, true);
+	stretto_progress_unpause(world);
 	if (stretto_comm_state(comm) == STRETTO_OK)
 		status = stretto_bootstrap_barrier(world->bootstrap);
 	else

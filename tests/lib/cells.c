@@ -141,5 +141,6 @@ struct stretto_coll_args cell_args(const struct cell *cell, const struct buffers
 		.in = buffers->in_data,
 		.out = buffers->out_data,
 		.algorithm = cell->algorithm,
+		.priority = cell->priority,
 	};
 }

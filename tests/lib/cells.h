@@ -17,6 +17,7 @@ struct cell {
 	int root;
 	bool in_place;
 	bool registered;
+	int priority;
 	unsigned round;
 };
 

@@ -142,6 +142,8 @@ void interleave_rank(struct stretto_comm *world, void *argument)
 				.count = next_random(&common) % 20000,
 				.root = (int)(next_random(&common) % (uint64_t)size),
 				.registered = next_random(&common) % 2,
+				/* in every other round the ranks do not agree on it */
+				.priority = (int)(next_random(round % 2 ? &own : &common) % 3),
 				.round = (unsigned)round,
 			};
 			flight->buffers = cell_buffers(flight->comm, &flight->cell);
