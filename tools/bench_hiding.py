@@ -137,7 +137,7 @@ def judge(rows, overlap):
         if percent < 97:
             missed['overlap'].append('%d KiB %.1f %%' % (size >> 10, percent))
     goals = (('hidden', 'hidden at least 99 % wherever an average fits under d steps'),
-             ('step', 'there, a step at most 1.03 of compute only'),
+             ('step', 'there, a step at most 1.03 of compute only on as many nodes (weak scaling of at least 0.97)'),
              ('rule', 'where it does not fit, the exposed time within 15 % of max(0, Ta - d Tc) / tau'),
              ('agree', 'exposed time by the trainer and by the difference to compute only, within 5 % of a step'),
              ('overlap', 'overlap of at least 97 % with no call into the library, 64 KiB to 16 MiB'))
