@@ -12,7 +12,7 @@
 
 /* One reduction. */
 struct canonical {
-	enum stretto_collective collective; /* allreduce or reduce_scatter */
+	enum stretto_collective collective; /* a reduction; a reduce goes to the middle rank */
 	enum stretto_type type;
 	enum stretto_op op;
 	size_t count;          /* elements of each rank's result */
