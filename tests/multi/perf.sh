@@ -262,7 +262,7 @@ wrong() {
 	fi
 }
 wrong perf_no_test "$build/stretto-perf"
-wrong perf_unknown_test "$build/stretto-perf" alltoall
+wrong perf_unknown_test "$build/stretto-perf" alltosome
 wrong perf_two_tests "$build/stretto-perf" allreduce barrier
 wrong perf_unknown_option "$build/stretto-perf" allreduce --fast
 wrong perf_bad_size "$build/stretto-perf" allreduce -b 8Q
