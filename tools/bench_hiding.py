@@ -72,6 +72,17 @@ def measure_training(nodes, build, rounds, steps):
     return rows
 
 
+def measure_alone(nodes, build, rounds, steps):
+    """[(compute only, {strategy: step})] of one node by itself, ms, a pair a round"""
+    nodes.call('rate', 'off')
+    turns = []
+    for turn in range(rounds):
+        print('hiding: 1 node, round %d of %d' % (turn + 1, rounds), file=sys.stderr)
+        found = train(nodes, build, 1, ['none', 'sync', 'dasgd'], 2, steps)
+        turns.append((found['none']['step_ms'], {name: one['step_ms'] for name, one in found.items()}))
+    return turns
+
+
 def measure_overlap(nodes, build, rounds):
     """{(library, bytes): [(pure, compute, total, percent)]}, us"""
     found = collections.defaultdict(list)
@@ -161,7 +172,7 @@ in steps. *By the trainer* is the exposed time that it reports, *by difference* 
 '''
 
 
-def report(rows, overlap, rounds, load):
+def report(rows, alone, overlap, rounds, load):
     lines = [HEAD.format(date=datetime.date.today(), cores=CORES, load=load, rounds=rounds, model=MODEL, batch=BATCH, tau=TAU,
                          mib=PARAMETERS * 4 / 2 ** 20)]
     lines[0] += '\n'.join(judge(rows, overlap)) + '\n'
@@ -180,12 +191,22 @@ def report(rows, overlap, rounds, load):
             strategy + (', d = %d' % delay if delay else ''), spread(step), middle(step) / base,
             spread([row.exposed for row in group]), spread([row.by_difference for row in group]), rule,
             '' if strategy == 'none' else '%.1f' % middle([row.hidden for row in group])))
-    lines.append('\n## Weak scaling: compute only / step\n\n| nodes | Ta / Tc | sync | dasgd, d = 2 |\n|---|---|---|---|')
+    lines.append('\n## Weak scaling: compute only / step\n\n*Of one node* is the same '
+                 'against the compute-only step of one node by itself; on more nodes than cores it is that of a shared core.\n\n'
+                 '| nodes | Ta / Tc | sync | dasgd, d = 2 | of one node: compute only | sync | dasgd, d = 2 |\n'
+                 '|---|---|---|---|---|---|---|')
+    one = middle([compute for compute, steps in alone])
+    cells = ['%.3f' % middle([compute / steps[name] for compute, steps in alone]) for name in ('sync', 'dasgd')]
+    lines.append('| 1 | | %s | 1 | %s |' % (' | '.join(cells), ' | '.join(cells)))
     for count in NODES:
         for share in SHARES:
             cells = ['%.3f' % middle([row.compute / row.step for row in rows
                                       if (row.nodes, row.share, row.strategy) == (count, share, name) and row.delay in (0, 2)])
                      for name in ('sync', 'dasgd')]
+            chosen = [row for row in rows if (row.nodes, row.share) == (count, share) and row.delay in (0, 2)]
+            cells.append('%.3f' % middle([one / row.compute for row in chosen]))
+            cells += ['%.3f' % middle([one / row.step for row in chosen if row.strategy == name])
+                      for name in ('sync', 'dasgd')]
             lines.append('| %d | %g | %s |' % (count, share, ' | '.join(cells)))
     lines.append('\n## Overlap of one allreduce with compute, 2 nodes, %d Mbit/s\n\n`tests/peers/overlap.c`: no call into the '
                  'library between start and wait, sgemm as compute; us.\n' % OVERLAP_RATE)
@@ -240,6 +261,7 @@ def main():
         if why:
             print('hiding: absent: ' + why, file=sys.stderr)
     with peers.Nodes(max(NODES)) as nodes:
+        alone = measure_alone(nodes, build, options.rounds, options.steps)
         rows = measure_training(nodes, build, options.rounds, options.steps)
         overlap = measure_overlap(nodes, build, options.rounds)
     path = build + '/bench/hiding'
@@ -247,7 +269,7 @@ def main():
         table = csv.writer(file)
         table.writerow(Row._fields)
         table.writerows([['%.6g' % cell if isinstance(cell, float) else cell for cell in row] for row in rows])
-    text = report(rows, overlap, options.rounds, load) + '\n![Step time over the time of one average](hiding.svg)\n'
+    text = report(rows, alone, overlap, options.rounds, load) + '\n![Step time over the time of one average](hiding.svg)\n'
     with open(path + '.md', 'w') as file:
         file.write(text)
     draw(rows, path)
