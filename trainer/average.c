@@ -104,6 +104,38 @@ double stretto_average_effective_steps(const struct stretto_average_options *opt
 	return ranks == 1 ? (double)options->tau : strategy->effective_steps(&all);
 }
 
+enum stretto_fit stretto_fit_tau(struct stretto_average_options *options, size_t steps, size_t most)
+{
+	size_t tau = steps < most ? steps : most;
+
+	if (options->tau < tau)
+		options->tau = tau;
+	return steps <= most ? STRETTO_FIT_HIDES : STRETTO_FIT_SHORT;
+}
+
+enum stretto_fit stretto_fit_delay(struct stretto_average_options *options, size_t steps,
+				   size_t most)
+{
+	options->delay = steps < most ? steps : most;
+	return stretto_fit_tau(options, steps, most);
+}
+
+enum stretto_fit stretto_average_fit(struct stretto_average_options *options,
+				     const struct stretto_average_times *times, size_t most_tau)
+{
+	const struct stretto_strategy_ops *strategy = table[options->strategy].strategy;
+	double steps = ceil(times->average / times->step);
+
+	if (!strategy->fit || most_tau < 1 || !(times->step > 0) || !(times->average >= 0))
+		return STRETTO_FIT_NOTHING;
+	if (steps < 1)
+		steps = 1;
+	/* More than any delay, and still a size_t. */
+	if (steps > 1e9)
+		steps = 1e9;
+	return strategy->fit(options, (size_t)steps, most_tau);
+}
+
 stretto_status stretto_average_allocate(struct stretto_average *average,
 					enum stretto_arena_kind kind, size_t floats, float **arena)
 {

@@ -32,6 +32,11 @@ struct stretto_strategy_ops {
 	const char *(*check)(const struct stretto_average_options *options);
 	/* As stretto_average_effective_steps(), for several ranks; NULL: 1. */
 	double (*effective_steps)(const struct stretto_average_options *options);
+	/*
+	 * Chooses delay and tau <= most for an average that takes as long as `steps` steps, >= 1. NULL:
+	 * there is nothing to choose.
+	 */
+	enum stretto_fit (*fit)(struct stretto_average_options *options, size_t steps, size_t most);
 	/* Allocates; sets `weights` and `gradients`, and `own` if it needs it. Never NULL. */
 	stretto_status (*open)(struct stretto_average *average);
 	/* Ends what is in flight and frees `own`, also after a failed open. The arenas go later. */
@@ -122,5 +127,11 @@ const char *stretto_check_own_weight(const struct stretto_average_options *optio
 /* Both of these, and the delay at most tau. */
 const char *stretto_check_delayed(const struct stretto_average_options *options);
 const char *stretto_check_outer(const struct stretto_average_options *options);
+
+/* fit() of strategies whose delay is an option of its own, and of those where it is tau. */
+enum stretto_fit stretto_fit_delay(struct stretto_average_options *options, size_t steps,
+				   size_t most);
+enum stretto_fit stretto_fit_tau(struct stretto_average_options *options, size_t steps,
+				 size_t most);
 
 #endif

@@ -210,6 +210,29 @@ STRETTO_API const char *stretto_average_check(const struct stretto_average_optio
 STRETTO_API double stretto_average_effective_steps(const struct stretto_average_options *options,
 						   int ranks);
 
+/* Measured times, in seconds: of a step without communication, and of an average of all weights. */
+struct stretto_average_times {
+	double step;
+	double average;
+};
+
+/* What stretto_average_fit() could do. */
+enum stretto_fit {
+	STRETTO_FIT_NOTHING, /* the strategy has no delay to choose, or these times say nothing */
+	STRETTO_FIT_HIDES,   /* averages are hidden as a whole */
+	STRETTO_FIT_LATENCY, /* dga: they are if the link can take one in every step */
+	STRETTO_FIT_SHORT,   /* nothing hides them: the longest delay that is possible was chosen */
+};
+
+/*
+ * Chooses the smallest delay whose steps take no less than an average, and a tau that is no smaller
+ * than the delay, and otherwise as it was; where the delay is tau, that. tau stays <= most_tau. Pure:
+ * ranks that give the same times, such as the maximum over all, choose the same.
+ */
+STRETTO_API enum stretto_fit stretto_average_fit(struct stretto_average_options *options,
+						 const struct stretto_average_times *times,
+						 size_t most_tau);
+
 /*
  * Makes an averager on comm with zeroed arenas. Local, but all ranks must use it alike. The caller
  * owns *out and frees it before the communicator. STRETTO_INVALID as by stretto_average_check().

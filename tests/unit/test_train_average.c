@@ -427,15 +427,74 @@ static void test_rules(void **state)
 	assert_string_equal(stretto_strategy_name(STRETTO_STRATEGY_COUNT), "?");
 }
 
+/* The smallest delay that hides an average, and what is said where there is none. */
+static void test_fit(void **state)
+{
+	static const struct {
+		enum stretto_strategy strategy;
+		double average; /* in steps */
+		size_t most, tau, delay;
+		enum stretto_fit fit;
+	} rows[] = {
+		{STRETTO_STRATEGY_DASGD, 0.0, 64, 4, 1, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD, 1.0, 64, 4, 1, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD, 1.25, 64, 4, 2, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD, 4.0, 64, 4, 4, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD_DELTA, 4.5, 64, 5, 5, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD, 4.5, 4, 4, 4, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_DASGD, 64.5, 64, 64, 64, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_DASGD, 1e300, 64, 64, 64, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_OVERLAP_LOCAL, 6.5, 64, 7, 3, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_CO2, 3.5, 64, 4, 3, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_CO2, 6.5, 4, 4, 3, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_DGA, 0.5, 4, 4, 1, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DGA, 6.5, 4, 4, 7, STRETTO_FIT_LATENCY},
+		{STRETTO_STRATEGY_DGA, 20.5, 4, 4, 20, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_STREAMING, 3.5, 64, 4, 2, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_STREAMING, 4.5, 64, 6, 3, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_STREAMING, 4.5, 4, 4, 2, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_SYNC, 2.0, 64, 4, 3, STRETTO_FIT_NOTHING},
+		{STRETTO_STRATEGY_ACCO, 2.0, 64, 4, 3, STRETTO_FIT_NOTHING},
+		{STRETTO_STRATEGY_DASGD, NAN, 64, 4, 3, STRETTO_FIT_NOTHING},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct stretto_average_times times = {0.5, 0.5 * rows[i].average};
+		struct stretto_average_options options = {
+			.strategy = rows[i].strategy,
+			.parameters = 100,
+			.tau = 4,
+			.delay = 3,
+			.fragments = 2,
+		};
+		enum stretto_fit fit = stretto_average_fit(&options, &times, rows[i].most);
+
+		if (fit != rows[i].fit || options.tau != rows[i].tau ||
+		    options.delay != rows[i].delay)
+			fail_msg("row %zu: fit %d, tau %zu, delay %zu", i, (int)fit, options.tau,
+				 options.delay);
+		if (fit != STRETTO_FIT_NOTHING)
+			assert_null(stretto_average_check(&options));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rules),      cmocka_unit_test(test_misuse),
-		cmocka_unit_test(test_one_rank),   cmocka_unit_test(test_no_delay),
-		cmocka_unit_test(test_sync),       cmocka_unit_test(test_weights_or_gradients),
-		cmocka_unit_test(test_delayed),    cmocka_unit_test(test_overlap_local_sgd),
-		cmocka_unit_test(test_delta_mean), cmocka_unit_test(test_effective_steps),
-		cmocka_unit_test(test_drain),      cmocka_unit_test(test_no_copies),
+		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_fit),
+		cmocka_unit_test(test_misuse),
+		cmocka_unit_test(test_one_rank),
+		cmocka_unit_test(test_no_delay),
+		cmocka_unit_test(test_sync),
+		cmocka_unit_test(test_weights_or_gradients),
+		cmocka_unit_test(test_delayed),
+		cmocka_unit_test(test_overlap_local_sgd),
+		cmocka_unit_test(test_delta_mean),
+		cmocka_unit_test(test_effective_steps),
+		cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_no_copies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

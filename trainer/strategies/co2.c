@@ -221,6 +221,7 @@ static stretto_status drain_co2(struct stretto_average *average)
 const struct stretto_strategy_ops stretto_strategy_co2 = {
 	.check = check,
 	.effective_steps = effective_steps,
+	.fit = stretto_fit_tau,
 	.open = open_co2,
 	.close = close_co2,
 	.ready = ready_co2,

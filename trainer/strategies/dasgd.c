@@ -21,6 +21,7 @@ static stretto_status open_dasgd(struct stretto_average *average)
 const struct stretto_strategy_ops stretto_strategy_dasgd = {
 	.check = stretto_check_delayed,
 	.effective_steps = effective_steps,
+	.fit = stretto_fit_delay,
 	.open = open_dasgd,
 	.close = stretto_periodic_own_close,
 	.ready = stretto_periodic_own_ready,

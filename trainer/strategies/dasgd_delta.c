@@ -35,6 +35,7 @@ static stretto_status open_delta(struct stretto_average *average)
 const struct stretto_strategy_ops stretto_strategy_dasgd_delta = {
 	.check = stretto_check_delayed,
 	.effective_steps = effective_steps,
+	.fit = stretto_fit_delay,
 	.open = open_delta,
 	.close = stretto_periodic_own_close,
 	.ready = stretto_periodic_own_ready,

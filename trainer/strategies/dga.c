@@ -37,6 +37,16 @@ static const char *check(const struct stretto_average_options *options)
 		       : NULL;
 }
 
+/* A delay hides latency, but an average is sent in every step: the link must keep up. */
+static enum stretto_fit fit(struct stretto_average_options *options, size_t steps, size_t most)
+{
+	(void)most; /* tau is not an option of dga */
+	options->delay = steps < STRETTO_DGA_DELAY ? steps : STRETTO_DGA_DELAY;
+	if (steps > STRETTO_DGA_DELAY)
+		return STRETTO_FIT_SHORT;
+	return steps == 1 ? STRETTO_FIT_HIDES : STRETTO_FIT_LATENCY;
+}
+
 static stretto_status open_slot(struct stretto_average *average, struct dga *own, struct slot *slot)
 {
 	size_t count = average->options.parameters;
@@ -168,6 +178,7 @@ static stretto_status drain_dga(struct stretto_average *average)
 
 const struct stretto_strategy_ops stretto_strategy_dga = {
 	.check = check,
+	.fit = fit,
 	.open = open_dga,
 	.close = close_dga,
 	.ready = ready_dga,

@@ -55,6 +55,7 @@ static stretto_status open_overlap(struct stretto_average *average)
 const struct stretto_strategy_ops stretto_strategy_overlap_local = {
 	.check = check,
 	.effective_steps = effective_steps,
+	.fit = stretto_fit_tau,
 	.open = open_overlap,
 	.close = stretto_periodic_own_close,
 	.ready = stretto_periodic_own_ready,

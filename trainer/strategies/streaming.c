@@ -41,6 +41,18 @@ static double effective_steps(const struct stretto_average_options *options)
 	return kept / (own + (1 - own) / gain);
 }
 
+/* A fragment travels in its share of the time; tau stays a multiple of the fragments. */
+static enum stretto_fit fit(struct stretto_average_options *options, size_t steps, size_t most)
+{
+	size_t fragments = options->fragments ? options->fragments : 1;
+	size_t wanted = (steps + fragments - 1) / fragments, longest = most / fragments;
+
+	options->delay = wanted < longest ? wanted : longest;
+	if (options->tau < options->delay * fragments)
+		options->tau = options->delay * fragments;
+	return wanted <= longest ? STRETTO_FIT_HIDES : STRETTO_FIT_SHORT;
+}
+
 /* With e = average - z: v <- beta v + e, z <- z + rate (e + beta v), next <- p next + (1 - p) z. */
 static void merge_outer(const struct stretto_merge *merge)
 {
@@ -80,6 +92,7 @@ static stretto_status open_streaming(struct stretto_average *average)
 const struct stretto_strategy_ops stretto_strategy_streaming = {
 	.check = check,
 	.effective_steps = effective_steps,
+	.fit = fit,
 	.open = open_streaming,
 	.close = stretto_periodic_own_close,
 	.ready = stretto_periodic_own_ready,
