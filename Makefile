@@ -227,7 +227,7 @@ $(BUILD)/trainer/optimizer.o: CFLAGS_ALL += -fno-math-errno
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(if $(filter trainer/% tools/stretto-train.c tests/unit/test_train% tests/multi/train%,$<),$(TRAINER_CFLAGS)) $(if $(filter docs/%,$<),-Icollectives) -c $< -o $@
+	$(CC) $(CFLAGS_ALL) $(if $(filter trainer/% tools/stretto-train.c tests/unit/test_train% tests/multi/train%,$<),$(TRAINER_CFLAGS)) $(if $(filter docs/%,$<),-Icollectives -Itrainer) -c $< -o $@
 
 $(LIB_A): $(LIB_OBJ)
 	@rm -f $@
