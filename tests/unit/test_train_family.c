@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/lib/ranks.h"
 #include "tests/lib/trial.h"
 
 /* Velocities of the local optimisers, and what a strategy keeps for each parameter. */
@@ -223,7 +224,7 @@ static void streaming_merges(const struct trial *t, size_t step)
 static void test_streaming(void **state)
 {
 	(void)state;
-	for (int c = 0; c < 8; c++) {
+	for (int c = 0; c < 8; c += 1 + 2 * TEST_SLOW) {
 		struct trial *t = trial_prepare(STRETTO_STRATEGY_STREAMING, c % 2 + 2, 4, 1, 0.5f);
 
 		t->average.fragments = c & 2 ? 4 : 2;
@@ -246,7 +247,7 @@ static void test_dga(void **state)
 	static const size_t delays[] = {1, 2, 5, 20};
 
 	(void)state;
-	for (size_t c = 0; c < 8; c++) {
+	for (size_t c = 0; c < 8; c += 1 + 2 * TEST_SLOW) {
 		size_t d = delays[c % 4];
 		struct trial *t = trial_prepare(STRETTO_STRATEGY_DGA, c < 4 ? 2 : 3, 1, d, 0.0f);
 
@@ -310,7 +311,7 @@ static void simulate_co2(const struct trial *t)
 static void test_co2(void **state)
 {
 	(void)state;
-	for (int c = 0; c < 8; c++) {
+	for (int c = 0; c < 8; c += 1 + 2 * TEST_SLOW) {
 		struct trial *t =
 			trial_prepare(STRETTO_STRATEGY_CO2, c % 2 + 2, c & 2 ? 1 : 3, 0, 0.0f);
 
@@ -400,7 +401,7 @@ static void test_drains(void **state)
 {
 	(void)state;
 	for (size_t s = STRETTO_STRATEGY_SYNC; s < STRETTO_STRATEGY_COUNT; s++) {
-		for (size_t steps = 5; steps < 9; steps++) {
+		for (size_t steps = 5; steps < 9; steps += 1 + 2 * TEST_SLOW) {
 			struct trial *t =
 				trial_prepare((enum stretto_strategy)s, RANKS, 4, 2, 0.25f);
 

@@ -13,6 +13,7 @@
  *
  * The average can be in place, because the next round does not read where the last one ended.
  */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -119,8 +120,8 @@ static void move_momentum(const struct stretto_average *average, size_t first, s
 	LOOP_INDEPENDENT
 	for (size_t i = 0; i < count; i++) {
 		float e = before[i] - mean[i], gap = fabsf(now[i] - before[i]);
-		float size = fabsf(e) + gap;
-		float penalised = size > 0.0f ? e * (fabsf(e) / size) : 0.0f;
+		/* FLT_MIN: 0 / 0 is 0, and no branch. */
+		float penalised = e * (fabsf(e) / (fabsf(e) + gap + FLT_MIN));
 
 		penalised = penalised < most ? penalised : most;
 		penalised = penalised > -most ? penalised : -most;
