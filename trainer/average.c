@@ -313,6 +313,19 @@ stretto_status stretto_average_drain(struct stretto_average *average)
 	return average->strategy->drain ? average->strategy->drain(average) : STRETTO_OK;
 }
 
+stretto_status stretto_average_visit(struct stretto_average *average, bool restore,
+				     stretto_average_visitor *visit, void *context)
+{
+	size_t bytes = average->options.parameters * sizeof(float);
+	stretto_status status = visit(context, "step", &average->step, sizeof(average->step));
+
+	if (status == STRETTO_OK)
+		status = visit(context, "updates", &average->updates, sizeof(average->updates));
+	if (status == STRETTO_OK && average->strategy->visit)
+		status = average->strategy->visit(average, restore, visit, context);
+	return status == STRETTO_OK ? visit(context, "weights", average->weights, bytes) : status;
+}
+
 void stretto_average_stats(const struct stretto_average *average,
 			   struct stretto_average_stats *stats)
 {

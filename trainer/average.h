@@ -48,6 +48,9 @@ struct stretto_strategy_ops {
 	stretto_status (*step)(struct stretto_average *average);
 	/* As stretto_average_drain(). */
 	stretto_status (*drain)(struct stretto_average *average);
+	/* As stretto_average_visit(), for what is not in struct stretto_average; before `weights`. */
+	stretto_status (*visit)(struct stretto_average *average, bool restore,
+				stretto_average_visitor *visit, void *context);
 };
 
 struct stretto_average {

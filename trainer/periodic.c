@@ -246,6 +246,23 @@ stretto_status stretto_periodic_drain(struct stretto_average *average,
 				 average->options.parameters, STRETTO_F32, STRETTO_AVG);
 }
 
+stretto_status stretto_periodic_visit(struct stretto_average *average,
+				      const struct stretto_periodic *periodic, bool restore,
+				      stretto_average_visitor *visit, void *context)
+{
+	size_t bytes = average->options.parameters * sizeof(float);
+	stretto_status status = STRETTO_OK;
+
+	if (!periodic->anchor)
+		return STRETTO_OK;
+	/* Past the first step, the weights are apart from the anchor. */
+	if (restore && average->step > 0)
+		average->weights = periodic->turns[0];
+	status = visit(context, "anchor", periodic->anchor, bytes);
+	return status == STRETTO_OK ? visit(context, "velocity", periodic->velocity, bytes)
+				    : status;
+}
+
 stretto_status stretto_periodic_own_open(struct stretto_average *average,
 					 const struct stretto_periodic_options *options)
 {
@@ -282,4 +299,10 @@ stretto_status stretto_periodic_own_step(struct stretto_average *average)
 stretto_status stretto_periodic_own_drain(struct stretto_average *average)
 {
 	return stretto_periodic_drain(average, average->own);
+}
+
+stretto_status stretto_periodic_own_visit(struct stretto_average *average, bool restore,
+					  stretto_average_visitor *visit, void *context)
+{
+	return stretto_periodic_visit(average, average->own, restore, visit, context);
 }

@@ -83,6 +83,9 @@ stretto_status stretto_periodic_step(struct stretto_average *average,
 				     struct stretto_periodic *periodic);
 stretto_status stretto_periodic_drain(struct stretto_average *average,
 				      struct stretto_periodic *periodic);
+stretto_status stretto_periodic_visit(struct stretto_average *average,
+				      const struct stretto_periodic *periodic, bool restore,
+				      stretto_average_visitor *visit, void *context);
 
 /* The functions of a strategy whose `own` is a struct stretto_periodic alone. */
 stretto_status stretto_periodic_own_open(struct stretto_average *average,
@@ -91,5 +94,7 @@ void stretto_periodic_own_close(struct stretto_average *average);
 stretto_status stretto_periodic_own_ready(struct stretto_average *average);
 stretto_status stretto_periodic_own_step(struct stretto_average *average);
 stretto_status stretto_periodic_own_drain(struct stretto_average *average);
+stretto_status stretto_periodic_own_visit(struct stretto_average *average, bool restore,
+					  stretto_average_visitor *visit, void *context);
 
 #endif

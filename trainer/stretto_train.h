@@ -287,6 +287,18 @@ STRETTO_API stretto_status stretto_average_step(struct stretto_average *average,
 STRETTO_API stretto_status stretto_average_drain(struct stretto_average *average);
 
 /*
+ * For checkpoints: what an averager needs to go on as another would, besides what is in flight. Calls
+ * visit(context, name, data, bytes) for each part, in an order that depends on the options alone; the
+ * visitor copies the data out of the one (restore false) and into the other (restore true, before
+ * its first step). Both are in the state that a drain leaves. name is static. Ends early with the
+ * status of visit() if that is not STRETTO_OK. Local. bytes_copied does not count these.
+ */
+typedef stretto_status stretto_average_visitor(void *context, const char *name, void *data,
+					       size_t bytes);
+STRETTO_API stretto_status stretto_average_visit(struct stretto_average *average, bool restore,
+						 stretto_average_visitor *visit, void *context);
+
+/*
  * The measurements so far. An average that was waited for counts from its first start to the end of
  * the wait. One found complete is known only to have ended between two looks (at every
  * stretto_average_ready() and step); it counts up to the earlier one. So in_flight_seconds is never

@@ -219,6 +219,18 @@ static stretto_status drain_co2(struct stretto_average *average)
 	return status;
 }
 
+/* A drain leaves the weights in an outer iterate, and no other. */
+static stretto_status visit_co2(struct stretto_average *average, bool restore,
+				stretto_average_visitor *visit, void *context)
+{
+	struct co2 *own = average->own;
+	size_t bytes = average->options.parameters * sizeof(float);
+	stretto_status status = visit(context, "origin", &own->origin, sizeof(own->origin));
+
+	(void)restore;
+	return status == STRETTO_OK ? visit(context, "momentum", own->momentum, bytes) : status;
+}
+
 const struct stretto_strategy_ops stretto_strategy_co2 = {
 	.check = check,
 	.effective_steps = effective_steps,
@@ -228,4 +240,5 @@ const struct stretto_strategy_ops stretto_strategy_co2 = {
 	.ready = ready_co2,
 	.step = step_co2,
 	.drain = drain_co2,
+	.visit = visit_co2,
 };

@@ -41,4 +41,5 @@ const struct stretto_strategy_ops stretto_strategy_dasgd_delta = {
 	.ready = stretto_periodic_own_ready,
 	.step = stretto_periodic_own_step,
 	.drain = stretto_periodic_own_drain,
+	.visit = stretto_periodic_own_visit,
 };
