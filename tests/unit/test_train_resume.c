@@ -103,7 +103,8 @@ static void test_resume(void **state)
 
 	(void)state;
 	for (size_t s = 0; s < STRETTO_STRATEGY_COUNT; s++) {
-		for (size_t before = 0; before <= BEFORE; before += before == 0 ? 6 : 1) {
+		for (size_t before = 0; before <= BEFORE;
+		     before += before == 0 ? 6 : 1 + TEST_SLOW) {
 			for (int resumes = 0; resumes < 2; resumes++) {
 				jobs[resumes] = (struct job){
 					.options = {.strategy = (enum stretto_strategy)s,
