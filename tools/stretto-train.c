@@ -3,12 +3,13 @@
  * stretto-train: trains a network on images in MNIST's format, on all ranks of the job, with one of
  * the averaging strategies. docs/training.md is the guide.
  *
- * Exit status: 0 trained; 1 bad data, a loss that is not a number, or a metrics file that cannot be
+ * Exit status: 0 trained, or stopped by a signal with a checkpoint; 1 bad data, a loss that is not a number, or a metrics file that cannot be
  * written; 2 bad options; 3 communication failed. Rank 0 alone writes, but for errors of others.
  */
 #include <cblas.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,9 @@ enum {
 	OPT_THREADS,
 	OPT_METRICS,
 	OPT_METRICS_EVERY,
+	OPT_CHECKPOINT,
+	OPT_CHECKPOINT_EVERY,
+	OPT_RESUME,
 	OPT_JSON,
 	OPT_QUIET,
 };
@@ -94,6 +98,11 @@ static const struct tool_option table[] = {
 	{"threads", OPT_THREADS, "N", "BLAS threads of a rank (the cores the runtime leaves free)"},
 	{"metrics", OPT_METRICS, "FILE", "write one JSON object a line every few steps"},
 	{"metrics-every", OPT_METRICS_EVERY, "N", "steps between two of these lines (10)"},
+	{"checkpoint", OPT_CHECKPOINT, "DIR",
+	 "keep checkpoints there; SIGTERM and SIGUSR1 write one and end the training"},
+	{"checkpoint-every", OPT_CHECKPOINT_EVERY, "N",
+	 "local steps between two (only on signals)"},
+	{"resume", OPT_RESUME, "DIR", "go on from the latest complete checkpoint there"},
 	{"json", OPT_JSON, NULL, "print the summary as one JSON object"},
 	{"quiet", OPT_QUIET, NULL, "no progress lines"},
 	{NULL, 0, NULL, NULL},
@@ -174,6 +183,16 @@ static void set_run(struct options *options, int id, const char *text)
 	case OPT_METRICS_EVERY:
 		options->metrics_every = (size_t)tool_int("--metrics-every", text, 1, 1000000);
 		break;
+	case OPT_CHECKPOINT:
+		options->train.keep.folder = text;
+		break;
+	case OPT_CHECKPOINT_EVERY:
+		options->train.keep.every =
+			(size_t)tool_int("--checkpoint-every", text, 1, 1000000000);
+		break;
+	case OPT_RESUME:
+		options->train.keep.resume = text;
+		break;
 	case OPT_JSON:
 		options->json = true;
 		break;
@@ -215,6 +234,12 @@ static void parse(int argc, char **argv, struct options *options)
 	if (options->metrics && options->averaging.count > 1)
 		tool_fail("--metrics goes with one strategy, not with %zu",
 			  options->averaging.count);
+	if ((options->train.keep.folder || options->train.keep.resume) &&
+	    options->averaging.count > 1)
+		tool_fail("checkpoints go with one strategy, not with %zu",
+			  options->averaging.count);
+	if (options->train.keep.every > 0 && !options->train.keep.folder)
+		tool_fail("--checkpoint-every goes with --checkpoint DIR");
 	for (size_t i = 0; i < options->averaging.count; i++)
 		tool_averaging_settle(&options->averaging, i, options->train.optimizer.clip);
 }
@@ -281,8 +306,9 @@ static void show(struct watch *watch, const struct stretto_train_step *step)
 		return;
 	fprintf(stderr, "%s%-*sepoch %zu  step %zu/%zu  loss %.4f  %.0f samples/s  hidden %.1f%%%s",
 		watch->terminal ? "\r" : "", watch->name[0] ? 13 : 0, watch->name, step->epoch,
-		step->step, step->steps, step->loss, (double)(watch->samples * step->step) / now,
-		hidden_of(step), watch->terminal ? "\033[K" : "\n");
+		step->step, step->steps, step->loss,
+		(double)(watch->samples * (step->step - step->begun)) / now, hidden_of(step),
+		watch->terminal ? "\033[K" : "\n");
 	if (watch->terminal && step->step == step->steps)
 		fputc('\n', stderr);
 	watch->shown = now;
@@ -300,9 +326,50 @@ static bool observe(void *context, const struct stretto_train_step *step)
 	return !watch->options->metrics || stretto_metrics_step(&watch->metrics, step);
 }
 
-/* Says why all ranks stopped early; the exit status of all. */
-static int stopped(const struct watch *watch, const struct stretto_verdict *verdict)
+/* The signal that asked for a checkpoint; 0: none. */
+static volatile sig_atomic_t signaled;
+
+static void hear(int number)
 {
+	signaled = number;
+}
+
+/* SIGUSR1 is what Slurm sends before a job's time is over, if it is asked to. */
+static void hear_signals(void)
+{
+	struct sigaction action = {.sa_handler = hear, .sa_flags = SA_RESTART};
+
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+}
+
+/* Says what became of a training that a signal has ended; the exit status. */
+static int interrupted(const struct watch *watch, const struct stretto_train_result *result)
+{
+	const char *folder = watch->options->train.keep.folder;
+
+	if (!watch->writes)
+		return result->saved ? 0 : FAILED;
+	if (result->saved)
+		fprintf(stderr,
+			"stretto-train: stopped by a signal after step %zu, with a checkpoint; go "
+			"on "
+			"with --resume %s\n",
+			result->steps, folder);
+	else
+		fprintf(stderr,
+			"stretto-train: stopped by a signal after step %zu, without a checkpoint\n",
+			result->steps);
+	return result->saved ? 0 : FAILED;
+}
+
+/* Says why all ranks stopped early; the exit status of all. */
+static int stopped(const struct watch *watch, const struct stretto_train_result *result)
+{
+	const struct stretto_verdict *verdict = &result->verdict;
+
+	if (verdict->stop == STRETTO_STOP_SIGNAL)
+		return interrupted(watch, result);
 	/* A metrics file that could not be written has been logged where it happened. */
 	if (watch->writes && verdict->stop == STRETTO_STOP_LOSS)
 		fprintf(stderr,
@@ -399,6 +466,10 @@ static int train(struct stretto_comm *world, struct options *options)
 	if (first->writes && options->metrics &&
 	    stretto_metrics_open(&first->metrics, options->metrics) != STRETTO_OK)
 		first->metrics.failed = true;
+	if (options->train.keep.folder) {
+		trainings[0].keep.signaled = &signaled;
+		hear_signals();
+	}
 	status = stretto_train_run(world, trainings, options->averaging.count, results);
 	if (stretto_metrics_close(&first->metrics) != STRETTO_OK)
 		code = FAILED;
@@ -406,7 +477,7 @@ static int train(struct stretto_comm *world, struct options *options)
 		return not_trained(first, status);
 	for (size_t i = 0; i < options->averaging.count; i++)
 		if (results[i].verdict.stop != STRETTO_STOP_NONE)
-			return stopped(first, &results[i].verdict);
+			return stopped(first, &results[i]);
 	if (!first->writes)
 		return code;
 	if (options->json)
