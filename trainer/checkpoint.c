@@ -52,6 +52,9 @@ static void write_all(struct stretto_checkpoint_writer *writer, const void *data
 {
 	const uint8_t *at = data;
 
+	/* Without bytes there may be no address, which zlib takes for a wish to begin anew. */
+	if (bytes == 0)
+		return;
 	writer->crc = (uint32_t)crc32_z(writer->crc, at, bytes);
 	while (bytes > 0 && writer->error == 0) {
 		ssize_t written = write(writer->file, at, bytes);
