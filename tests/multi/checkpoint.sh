@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2059,SC2317 # formats are made here; functions are called through check
 # Checkpoints of stretto-train: what was killed and resumed ends with the bits of what was not, whatever was being
 # written; a full disk, damaged files and other options cost one clear line and no checkpoint.
 set -u
