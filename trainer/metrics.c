@@ -29,7 +29,8 @@ stretto_status stretto_metrics_open(struct stretto_metrics *metrics, const char 
 bool stretto_metrics_step(struct stretto_metrics *metrics, const struct stretto_train_step *step)
 {
 	const struct stretto_train_step *last = &metrics->last;
-	double steps = (double)(step->step - last->step);
+	size_t from = last->step > step->begun ? last->step : step->begun;
+	double steps = (double)(step->step - from);
 	double ms = 1e3 / steps, seconds = step->seconds - last->seconds;
 	char loss[32] = "null"; /* JSON has no NaN */
 

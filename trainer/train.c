@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "trainer/train.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +11,12 @@
 #include "runtime/log.h"
 #include "trainer/data/shard.h"
 #include "trainer/layers/softmax.h"
+#include "trainer/state.h"
 
 /* Local steps between two votes whether to stop. */
 enum { VOTE_PERIOD = 16 };
+/* Longest text of the options that a checkpoint must share. */
+enum { OPTIONS_TEXT = 256 };
 /* Rounds of a turn where several trainings run side by side: long enough that the caches are warm for
  * most of it, short enough that all of them see the same machine. */
 enum { TURN_ROUNDS = 3 };
@@ -26,13 +31,17 @@ struct run {
 	struct stretto_shard shard;
 	struct stretto_vote vote;
 	struct stretto_windows windows;
-	float *x;        /* [batch, features] */
-	uint8_t *labels; /* [batch] */
-	uint32_t *index; /* [batch], of test images */
-	size_t steps;    /* that there will be */
-	size_t step;     /* done */
-	double spent;    /* seconds in turns that have ended */
-	double resumed;  /* when the turn under way began, seconds() */
+	float *x;                /* [batch, features] */
+	uint8_t *labels;         /* [batch] */
+	uint32_t *index;         /* [batch], of test images */
+	size_t steps;            /* that there will be */
+	size_t step;             /* done */
+	size_t begun;            /* of which before it was resumed */
+	size_t saved;            /* step of the last checkpoint; SIZE_MAX: none */
+	char text[OPTIONS_TEXT]; /* of the options, for checkpoints */
+	struct stretto_state state;
+	double spent;   /* seconds in turns that have ended */
+	double resumed; /* when the turn under way began, seconds() */
 	struct stretto_verdict verdict;
 };
 
@@ -111,6 +120,7 @@ static stretto_status open_run(struct run *run)
 	stretto_status status = stretto_model_init(&run->model, &options->model);
 
 	average.parameters = run->model.parameters;
+	average.clip = options->optimizer.clip;
 	run->shard = (struct stretto_shard){
 		.samples = options->dataset->train.count,
 		.batch = options->model.batch,
@@ -125,10 +135,10 @@ static stretto_status open_run(struct run *run)
 	if (status == STRETTO_OK)
 		status = stretto_windows_init(&run->windows, run->steps, average.tau);
 	if (status == STRETTO_OK)
-		status = stretto_optimizer_init(&run->optimizer, &options->optimizer,
-						run->model.parameters);
-	if (status == STRETTO_OK)
 		status = stretto_average_new(run->comm, &average, &run->average);
+	if (status == STRETTO_OK)
+		status = stretto_optimizer_init(&run->optimizer, &options->optimizer,
+						stretto_average_state(run->average));
 	if (status == STRETTO_OK)
 		status = stretto_vote_init(&run->vote, run->comm);
 	if (status == STRETTO_NO_MEMORY)
@@ -171,6 +181,9 @@ static stretto_status step(struct run *run, double *loss)
 	};
 	stretto_status status;
 
+	/* Before the backward pass: acco updates weights during it. */
+	run->optimizer.rate = options->optimizer.rate *
+			      (float)stretto_rate_at(&options->rate, run->step, run->steps);
 	if (run->step % per_epoch == 0)
 		stretto_shard_shuffle(&run->shard, run->step / per_epoch);
 	stretto_dataset_batch(options->dataset, &options->dataset->train, batch,
@@ -181,8 +194,6 @@ static stretto_status step(struct run *run, double *loss)
 	status = stretto_model_backward(&run->model, &backward);
 	if (status != STRETTO_OK)
 		return status;
-	run->optimizer.rate = options->optimizer.rate *
-			      (float)stretto_rate_at(&options->rate, run->step, run->steps);
 	run->step++;
 	return stretto_average_step(run->average, stretto_optimizer_update, &run->optimizer);
 }
@@ -197,6 +208,7 @@ static stretto_status after_step(struct run *run, double loss)
 	stretto_average_stats(run->average, &stats);
 	seen = (struct stretto_train_step){
 		.step = run->step,
+		.begun = run->begun,
 		.steps = run->steps,
 		.epoch = (run->step - 1) / per_epoch + 1,
 		.loss = loss,
@@ -212,9 +224,42 @@ static stretto_status after_step(struct run *run, double loss)
 		stretto_vote_put(&run->vote, STRETTO_STOP_LOSS, run->step);
 	if (run->options->observer && !run->options->observer(run->options->context, &seen))
 		stretto_vote_put(&run->vote, STRETTO_STOP_OBSERVER, run->step);
+	if (run->options->keep.signaled && *run->options->keep.signaled)
+		stretto_vote_put(&run->vote, STRETTO_STOP_SIGNAL, run->step);
 	if (run->step % VOTE_PERIOD != 0)
 		return STRETTO_OK;
 	return stretto_vote_turn(&run->vote, &run->verdict);
+}
+
+/*
+ * Writes a checkpoint, unless the ranks have a reason to stop that makes the weights worthless. One that
+ * cannot be written does not end the training: the checkpoint before is still there.
+ */
+static stretto_status save(struct run *run)
+{
+	const struct stretto_train_keep *keep = &run->options->keep;
+	bool saved = false;
+	stretto_status status = stretto_vote_last(&run->vote, &run->verdict);
+
+	if (status != STRETTO_OK || run->verdict.stop == STRETTO_STOP_LOSS ||
+	    run->verdict.stop == STRETTO_STOP_OBSERVER || run->saved == run->step)
+		return status;
+	status = stretto_average_drain(run->average);
+	if (status != STRETTO_OK)
+		return status;
+	run->state.samples = (uint64_t)run->step * run->shard.batch * run->shard.ranks;
+	status = stretto_state_save(&run->state, keep->folder, &saved);
+	if (saved)
+		run->saved = run->step;
+	return status;
+}
+
+static bool save_is_due(const struct run *run)
+{
+	const struct stretto_train_keep *keep = &run->options->keep;
+
+	return keep->folder && keep->every > 0 && run->step % keep->every == 0 &&
+	       run->verdict.stop == STRETTO_STOP_NONE;
 }
 
 /* Trains until `until` steps are done, all ranks starting together. */
@@ -232,6 +277,8 @@ static stretto_status turn(struct run *run, size_t until)
 		status = step(run, &loss);
 		if (status == STRETTO_OK)
 			status = after_step(run, loss);
+		if (status == STRETTO_OK && save_is_due(run))
+			status = save(run);
 	}
 	run->spent += seconds() - run->resumed;
 	return status;
@@ -306,7 +353,7 @@ static stretto_status test(struct run *run, double *accuracy)
 
 static void measure(struct run *run, struct stretto_train_result *result)
 {
-	size_t samples = run->step * run->shard.batch * run->shard.ranks;
+	size_t samples = (run->step - run->begun) * run->shard.batch * run->shard.ranks;
 
 	result->parameters = run->model.parameters;
 	result->steps = run->step;
@@ -317,16 +364,81 @@ static void measure(struct run *run, struct stretto_train_result *result)
 	stretto_average_stats(run->average, &result->stats);
 }
 
+/* What must be the same for a training to go on; what may change (epochs, schedule) is not here. */
+static void describe(struct run *run)
+{
+	const struct stretto_train_options *options = run->options;
+	const struct stretto_average_options *average = &options->average;
+
+	snprintf(run->text, sizeof(run->text),
+		 "seed %" PRIu64
+		 " batch %zu parameters %zu samples %zu strategy %s tau %zu delay %zu "
+		 "own-weight %g moments %zu",
+		 options->seed, options->model.batch, run->model.parameters, run->shard.samples,
+		 stretto_strategy_name(average->strategy), average->tau, average->delay,
+		 (double)average->own_weight, stretto_optimizer_moments(&options->optimizer));
+}
+
+/* Goes on where a checkpoint was written. */
+static stretto_status resume(struct run *run)
+{
+	struct stretto_state_found found;
+	size_t per_epoch = stretto_shard_steps(&run->shard);
+	stretto_status status = stretto_state_restore(&run->state, run->options->keep.resume,
+						      run->shard.batch, &found);
+
+	if (status != STRETTO_OK)
+		return status;
+	run->step = (size_t)found.steps;
+	run->begun = run->step;
+	run->saved = run->step;
+	if (run->step % per_epoch != 0)
+		stretto_shard_shuffle(&run->shard, run->step / per_epoch);
+	if (found.ranks != run->shard.ranks && run->shard.rank == 0)
+		stretto_warn("resumed after %" PRIu64
+			     " samples of %u ranks with %zu ranks, at step "
+			     "%zu: other shards, so the bits will not be those of the %u ranks",
+			     found.samples, found.ranks, run->shard.ranks, run->step, found.ranks);
+	return STRETTO_OK;
+}
+
+/* A folder of checkpoints belongs to one training: another one's would be taken for its own. */
+static stretto_status check_folder(struct run *run)
+{
+	const char *folder = run->options->keep.folder;
+	struct stretto_checkpoint_id id;
+	int32_t taken = run->shard.rank == 0 && folder && !run->options->keep.resume &&
+			stretto_checkpoint_latest(folder, UINT64_MAX, &id);
+	stretto_status status = stretto_broadcast(run->comm, &taken, 1, STRETTO_I32, 0);
+
+	if (status != STRETTO_OK || !taken)
+		return status;
+	if (run->shard.rank == 0)
+		stretto_error("%s holds checkpoints already (after %" PRIu64
+			      " samples): go on with "
+			      "--resume, or give another folder",
+			      folder, id.samples);
+	return STRETTO_INVALID;
+}
+
 static stretto_status begin(struct run *run)
 {
 	stretto_status status = check(run);
 
 	if (status == STRETTO_OK)
 		status = open_run(run);
-	if (status == STRETTO_OK)
-		stretto_model_start(&run->model, run->options->seed,
-				    stretto_average_weights(run->average));
-	return status;
+	if (status != STRETTO_OK)
+		return status;
+	stretto_model_start(&run->model, run->options->seed, stretto_average_weights(run->average));
+	describe(run);
+	run->saved = SIZE_MAX;
+	run->state = (struct stretto_state){.comm = run->comm,
+					    .average = run->average,
+					    .optimizer = &run->optimizer,
+					    .options = run->text,
+					    .before = UINT64_MAX};
+	status = check_folder(run);
+	return status == STRETTO_OK && run->options->keep.resume ? resume(run) : status;
 }
 
 /* Measures, agrees with the other ranks that it came to its end, and tests. */
@@ -343,6 +455,9 @@ static stretto_status end(struct run *run, struct stretto_train_result *result)
 		if (status == STRETTO_OK)
 			status = test(run, &result->accuracy);
 	}
+	if (status == STRETTO_OK && run->verdict.stop == STRETTO_STOP_SIGNAL)
+		status = save(run);
+	result->saved = run->saved == run->step;
 	result->verdict = run->verdict;
 	return status;
 }

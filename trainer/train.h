@@ -15,6 +15,8 @@
 #ifndef STRETTO_TRAINER_TRAIN_H
 #define STRETTO_TRAINER_TRAIN_H
 
+#include <signal.h>
+
 #include "trainer/data/dataset.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
@@ -26,6 +28,7 @@
 /* What an observer sees after each local step of its rank. */
 struct stretto_train_step {
 	size_t step;      /* local steps done, from 1 */
+	size_t begun;     /* of which before it was resumed */
 	size_t steps;     /* that there will be */
 	size_t epoch;     /* of this step, from 1 */
 	double loss;      /* mean of this rank's batch */
@@ -38,16 +41,25 @@ struct stretto_train_step {
 /* Called after every step, on every rank; false asks to stop all ranks (which takes some steps). */
 typedef bool stretto_train_observer(void *context, const struct stretto_train_step *step);
 
-/* All the same on all ranks, but for the observer. */
+/* Where and when the state is kept; one training at a time. */
+struct stretto_train_keep {
+	const char *folder;                    /* of checkpoints; NULL: none */
+	size_t every;                          /* local steps between two; 0: only on a signal */
+	const char *resume;                    /* folder of the one to go on from; NULL: none */
+	const volatile sig_atomic_t *signaled; /* not 0: stop with a checkpoint; NULL: never */
+};
+
+/* All the same on all ranks, but for the observer and the signal. */
 struct stretto_train_options {
 	const struct stretto_dataset *dataset;  /* borrowed */
 	struct stretto_model_options model;     /* model.batch: samples of a rank in a step */
 	struct stretto_average_options average; /* parameters is filled in */
 	struct stretto_optimizer_options optimizer;
 	struct stretto_rate rate;
-	size_t epochs;                    /* >= 1 */
-	size_t steps;                     /* stop after so many local steps; 0: not */
-	uint64_t seed;                    /* of weights and shuffles */
+	size_t epochs; /* >= 1 */
+	size_t steps;  /* stop after so many local steps; 0: not */
+	uint64_t seed; /* of weights and shuffles */
+	struct stretto_train_keep keep;
 	stretto_train_observer *observer; /* NULL: none */
 	void *context;                    /* of the observer */
 };
@@ -62,6 +74,7 @@ struct stretto_train_result {
 	double loss;                        /* mean over this rank's last window of steps */
 	double accuracy;                    /* share of the test images, summed over ranks */
 	struct stretto_average_stats stats; /* at the end of the loop, before the drain */
+	bool saved;                         /* a checkpoint of the last step was written */
 	struct stretto_verdict verdict;     /* stop is STRETTO_STOP_NONE if it ran to its end */
 };
 

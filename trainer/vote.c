@@ -4,6 +4,9 @@
 /* A reason is step, rank, stop from the high bits to the low: the least is the earliest. */
 enum { STOP_BITS = 2, RANK_BITS = 22 };
 
+/* Later than any step. */
+static const int64_t last_step = (INT64_MAX >> (RANK_BITS + STOP_BITS)) - 1;
+
 stretto_status stretto_vote_init(struct stretto_vote *vote, struct stretto_comm *comm)
 {
 	*vote = (struct stretto_vote){.mine = INT64_MAX, .rank = stretto_comm_rank(comm)};
@@ -27,10 +30,13 @@ void stretto_vote_fini(struct stretto_vote *vote)
 	vote->request = NULL;
 }
 
+/* The code of a reason replaces a later one. A signal's is the latest of all: a loss that is not a number must not
+ * be hidden behind it. */
 void stretto_vote_put(struct stretto_vote *vote, enum stretto_stop stop, size_t step)
 {
-	int64_t code = (int64_t)step << (RANK_BITS + STOP_BITS) | (int64_t)vote->rank << STOP_BITS |
-		       (int64_t)stop;
+	int64_t at = stop == STRETTO_STOP_SIGNAL ? last_step : (int64_t)step;
+	int64_t code =
+		at << (RANK_BITS + STOP_BITS) | (int64_t)vote->rank << STOP_BITS | (int64_t)stop;
 
 	if (code < vote->mine)
 		vote->mine = code;

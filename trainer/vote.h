@@ -17,6 +17,7 @@ enum stretto_stop {
 	STRETTO_STOP_NONE,
 	STRETTO_STOP_LOSS,     /* the loss is not a number */
 	STRETTO_STOP_OBSERVER, /* the observer asked for it */
+	STRETTO_STOP_SIGNAL,   /* a signal asked for it; any other reason counts before it */
 };
 
 /* A reason, of the first rank that had one. */
