@@ -72,8 +72,8 @@ static stretto_status check(const struct run *run)
 {
 	const struct stretto_train_options *options = run->options;
 	const struct stretto_dataset *dataset = options->dataset;
-	size_t in = options->model.widths[0];
-	size_t out = options->model.widths[options->model.layers];
+	size_t in = stretto_shape_size(&options->model.input);
+	size_t out = options->model.output.channels;
 	bool wrong_in = in != dataset->features, wrong_out = out < dataset->classes;
 
 	if (!wrong_in && !wrong_out && run->steps > 0)
@@ -280,7 +280,7 @@ static stretto_status test(struct run *run, double *accuracy)
 {
 	const struct stretto_samples *samples = &run->options->dataset->test;
 	const float *weights = stretto_average_weights(run->average);
-	size_t classes = run->options->model.widths[run->options->model.layers];
+	size_t classes = run->options->model.output.channels;
 	size_t at = samples->count * run->shard.rank / run->shard.ranks;
 	size_t end = samples->count * (run->shard.rank + 1) / run->shard.ranks;
 	int64_t hits = 0;
