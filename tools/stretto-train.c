@@ -18,6 +18,7 @@
 #include "runtime/config.h"
 #include "tools/lib/options.h"
 #include "trainer/metrics.h"
+#include "trainer/model_text.h"
 #include "trainer/report.h"
 #include "trainer/train.h"
 
@@ -83,7 +84,8 @@ enum {
 static const struct tool_option table[] = {
 	{"data", OPT_DATA, "NAME",
 	 "fashion-mnist, or a folder of files in MNIST's format (fashion-mnist)"},
-	{"model", OPT_MODEL, "MODEL", "widths of the layers (mlp:784-512-256-10)"},
+	{"model", OPT_MODEL, "MODEL",
+	 "mlp:, cnn:, resnet:, transformer: and numbers, or a file (mlp:784-512-256-10)"},
 	{"strategy", OPT_STRATEGY, "NAME",
 	 "none, sync, local, dasgd or dasgd-delta; several (a,b,c) train side by side (dasgd)"},
 	{"tau", OPT_TAU, "N", "local steps a round (4)"},
@@ -153,6 +155,14 @@ static void set_strategy(struct options *options, const char *text)
 	} while (*at++ == ',');
 }
 
+static void set_model(struct stretto_train_options *train, const char *text)
+{
+	char problem[STRETTO_MODEL_PROBLEM];
+
+	if (stretto_model_load(text, &train->model, problem) != STRETTO_OK)
+		tool_fail("--model %s", problem);
+}
+
 /* Options that describe the training. */
 static bool set_training(struct options *options, int id, const char *text)
 {
@@ -164,7 +174,7 @@ static bool set_training(struct options *options, int id, const char *text)
 		return true;
 	case OPT_MODEL:
 		options->model = text;
-		expect("--model", text, stretto_model_parse(text, &train->model));
+		set_model(train, text);
 		return true;
 	case OPT_EPOCHS:
 		train->epochs = (size_t)tool_int("--epochs", text, 1, 1000000);
