@@ -83,7 +83,7 @@ enum {
 
 static const struct tool_option table[] = {
 	{"data", OPT_DATA, "NAME",
-	 "fashion-mnist, or a folder of files in MNIST's format (fashion-mnist)"},
+	 "fashion-mnist, a folder of files in MNIST's format, or cifar10:FOLDER (fashion-mnist)"},
 	{"model", OPT_MODEL, "MODEL",
 	 "mlp:, cnn:, resnet:, transformer: and numbers, or a file (mlp:784-512-256-10)"},
 	{"strategy", OPT_STRATEGY, "NAME",

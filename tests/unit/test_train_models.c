@@ -184,10 +184,164 @@ static void test_gradients(void **state)
 		check_gradient(nets[i]);
 }
 
+/* A description that is wrong, and in which line. */
+static const struct wrong {
+	const char *text;
+	size_t line;
+} wrongs[] = {
+	{"", 1},
+	{"\n# nothing\n", 2},
+	{"conv 3 3\n", 1},
+	{"input 4 4\n", 1},
+	{"input 4 4 1\n", 1},
+	{"tokens 4\n", 1},
+	{"input 4 4 1\nconv 2\nflatten\ndense 2\n", 2},
+	{"input 4 4 1\n\nconv 2 5\nflatten\ndense 2\n", 3},
+	{"input 4 4 1\nconv 2 3 1 3\nflatten\ndense 2\n", 2},
+	{"input 4 4 1\nconv 2 3 0\nflatten\ndense 2\n", 2},
+	{"input 4 4 1\nconv 2 3 1 0 1\nflatten\ndense 2\n", 2},
+	{"input 4 4 1\nconv 2 3 1 0 1 1\nflatten\ndense 2\n", 2},
+	{"input 4 4 1\nconv 2 x\nflatten\ndense 2\n", 2},
+	{"input 4 4 1\nconv 2 -1\nflatten\ndense 2\n", 2},
+	{"input 4 4 1\nflatten\ndense 65537\n", 3},
+	{"input 4 4 1\nmaxpool 5\nflatten\ndense 2\n", 2},
+	{"input 4 5 1\navgpool\ndense 2\n", 2},
+	{"input 4 4 1\ndense 2\n", 2},
+	{"input 4 4 1\nflatten\nrelu\n", 3},
+	{"input 4 4 1\nflatten\ndropout 1\ndense 2\n", 3},
+	{"input 4 4 1\nflatten\ndropout nan\ndense 2\n", 3},
+	{"input 4 4 1\nflatten\nswish\ndense 2\n", 3},
+	{"input 4 4 1\nflatten\nadd\ndense 2\n", 3},
+	{"input 4 4 1\nflatten\nbranch\ndense 2\n", 4},
+	{"input 4 4 1\nflatten\nbranch\ndense 2\nadd\n", 5},
+	{"input 4 4 1\nembedding 4\nflatten\ndense 2\n", 2},
+	{"input 65536 65536 65536\nflatten\ndense 2\n", 2},
+	{"tokens 4 7\ndense 7\n", 2},
+	{"tokens 4 7\nembedding 5\n", 2},
+	{"tokens 4 7\nembedding 5\nattention 2\ndense 7\n", 3},
+	{"tokens 4 7\nembedding 5\ndense 8\n", 3},
+};
+
+static void test_wrong_descriptions(void **state)
+{
+	struct stretto_model_options options = {.batch = 1};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrongs) / sizeof(*wrongs); i++) {
+		const struct wrong *wrong = &wrongs[i];
+		size_t line = 0;
+
+		if (!stretto_model_parse_file(wrong->text, strlen(wrong->text), &options, &line))
+			fail_msg("taken for a model: %s", wrong->text);
+		if (line != wrong->line)
+			fail_msg("line %zu and not %zu is blamed of: %s", line, wrong->line,
+				 wrong->text);
+	}
+}
+
+/* A file is read as its contents are; its name and line stand in the problem. */
+static void test_file(void **state)
+{
+	static const char good[] = "# small\ninput 4 4 1\n\tflatten # x\r\ndense 2",
+			  bad[] = "input";
+	struct stretto_model_options options = {.batch = 1};
+	char path[] = "/tmp/stretto-model-XXXXXX", problem[STRETTO_MODEL_PROBLEM];
+	int file = mkstemp(path);
+
+	(void)state;
+	assert_true(file >= 0);
+	assert_int_equal(write(file, good, strlen(good)), strlen(good));
+	assert_int_equal(stretto_model_load(path, &options, problem), STRETTO_OK);
+	assert_int_equal(options.layers, 2);
+	assert_int_equal(options.output.channels, 2);
+	assert_int_equal(ftruncate(file, 0), 0);
+	assert_int_equal(pwrite(file, bad, strlen(bad), 0), strlen(bad));
+	assert_int_equal(stretto_model_load(path, &options, problem), STRETTO_INVALID);
+	assert_non_null(strstr(problem, path));
+	assert_non_null(strstr(problem, "line 1: "));
+	close(file);
+	unlink(path);
+	assert_int_equal(stretto_model_load(path, &options, problem), STRETTO_SYSTEM);
+}
+
+/* Known sizes: LeNet-like 104,938 and ResNet-20 about 0.27 million parameters. */
+static void test_sizes(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t count;
+	} known[] = {
+		{"mlp:784-1024-1024-10", 1863690},
+		{"cnn:28x28x1-8-16-128-10", 3216 + 208 + 256 * 128 + 128 + 1290},
+		{"resnet:32x32x3-20-16-10", 270410},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		struct stretto_model_options options = {.batch = 1};
+		struct stretto_model model;
+		size_t count = 0;
+
+		read_text(known[i].text, &options);
+		assert_int_equal(stretto_model_init(&model, &options), STRETTO_OK);
+		for (size_t k = 0; k < model.count; k++)
+			count += model.layers[k].weight_count + model.layers[k].bias_count;
+		assert_int_equal(count, known[i].count);
+		stretto_model_fini(&model);
+	}
+}
+
+/* Testing leaves the running statistics alone, uses them, and drops nothing. */
+static void test_testing(void **state)
+{
+	struct net net;
+	double first, second;
+	float mean;
+
+	(void)state;
+	open_net(&net, "input 1 1 6\ndense 9\nbatchnorm\ndropout 0.5\ndense 4\n");
+	first = loss_of(&net);
+	mean = net.model.running[0];
+	assert_true(mean < 0 || mean > 0);
+	net.model.step++;
+	second = loss_of(&net);
+	assert_true(first < second || first > second); /* others were dropped */
+	net.model.step--;
+	assert_true(fabs(loss_of(&net) - first) <= 0); /* and the same again */
+	net.model.training = false;
+	mean = net.model.running[0];
+	second = loss_of(&net);
+	assert_true(fabs((double)(net.model.running[0] - mean)) <= 0);
+	net.model.step++;
+	assert_true(fabs(loss_of(&net) - second) <= 0);
+	net.model.running[0] += 1;
+	assert_true(fabs(loss_of(&net) - second) > 0);
+	close_net(&net);
+}
+
+/* The scores of a position do not depend on those after it. */
+static void test_causal(void **state)
+{
+	struct net net;
+	float before[5 * 7];
+
+	(void)state;
+	open_net(&net, "transformer:5-6-2-1-7");
+	memcpy(before, stretto_model_forward(&net.model, net.weights, 1, net.x), sizeof(before));
+	net.x[3] = net.x[3] > 0 ? 0.0f : 1.0f;
+	assert_memory_equal(stretto_model_forward(&net.model, net.weights, 1, net.x), before,
+			    3 * 7 * sizeof(float));
+	assert_memory_not_equal(stretto_model_forward(&net.model, net.weights, 1, net.x), before,
+				sizeof(before));
+	close_net(&net);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gradients),
+		cmocka_unit_test(test_gradients), cmocka_unit_test(test_wrong_descriptions),
+		cmocka_unit_test(test_file),      cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_testing),   cmocka_unit_test(test_causal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

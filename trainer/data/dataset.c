@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trainer/data/cifar.h"
+
 static const char fashion_mnist[] = "/usr/share/datasets/fashion-mnist";
 
 /* One file of the format, as found. */
@@ -128,26 +130,78 @@ static void normalise(struct stretto_dataset *dataset)
 	dataset->shift = (float)-mean * dataset->scale;
 }
 
-stretto_status stretto_dataset_load(const char *name, struct stretto_dataset *dataset,
-				    char *problem)
+static stretto_status load_idx(const char *folder, struct stretto_dataset *dataset, char *problem)
 {
-	const char *folder = strcmp(name, "fashion-mnist") == 0 ? fashion_mnist : name;
 	struct half train, test;
-	stretto_status status;
+	stretto_status status = load_samples(folder, "train", &dataset->train, &train, problem);
 
-	*dataset = (struct stretto_dataset){0};
-	status = load_samples(folder, "train", &dataset->train, &train, problem);
 	if (status == STRETTO_OK)
 		status = load_samples(folder, "t10k", &dataset->test, &test, problem);
 	if (status == STRETTO_OK)
 		status = check_sides(&train, &test, problem);
 	if (status == STRETTO_OK)
 		status = check_labels(dataset, &test, problem);
+	if (status == STRETTO_OK)
+		dataset->features = train.images.idx.extent[1] * train.images.idx.extent[2];
+	return status;
+}
+
+/* Appends FOLDER/NAME to the samples, which then own its images and labels. */
+static stretto_status load_cifar_file(const char *folder, const char *name,
+				      struct stretto_samples *samples, char *problem)
+{
+	struct stretto_cifar cifar = {samples->memory[0], samples->memory[1], samples->count};
+	char path[PATH_MAX];
+	int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
+	stretto_status status;
+
+	if (length < 0 || (size_t)length >= sizeof(path)) {
+		snprintf(problem, STRETTO_PROBLEM, "the data folder's name is too long");
+		return STRETTO_INVALID;
+	}
+	status = stretto_cifar_read(path, &cifar, problem);
+	*samples = (struct stretto_samples){
+		.count = cifar.count,
+		.pixels = cifar.images,
+		.labels = cifar.labels,
+		.memory = {cifar.images, cifar.labels},
+	};
+	return status;
+}
+
+static stretto_status load_cifar(const char *folder, struct stretto_dataset *dataset, char *problem)
+{
+	stretto_status status = STRETTO_OK;
+
+	for (int i = 1; i <= 5 && status == STRETTO_OK; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "data_batch_%d.bin", i);
+		status = load_cifar_file(folder, name, &dataset->train, problem);
+	}
+	if (status == STRETTO_OK)
+		status = load_cifar_file(folder, "test_batch.bin", &dataset->test, problem);
+	dataset->features = STRETTO_CIFAR_IMAGE;
+	dataset->classes = STRETTO_CIFAR_CLASSES;
+	return status;
+}
+
+stretto_status stretto_dataset_load(const char *name, struct stretto_dataset *dataset,
+				    char *problem)
+{
+	const char prefix[] = "cifar10:";
+	stretto_status status;
+
+	*dataset = (struct stretto_dataset){0};
+	if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
+		status = load_cifar(name + sizeof(prefix) - 1, dataset, problem);
+	else
+		status = load_idx(strcmp(name, "fashion-mnist") == 0 ? fashion_mnist : name,
+				  dataset, problem);
 	if (status != STRETTO_OK) {
 		stretto_dataset_fini(dataset);
 		return status;
 	}
-	dataset->features = train.images.idx.extent[1] * train.images.idx.extent[2];
 	normalise(dataset);
 	return STRETTO_OK;
 }

@@ -31,7 +31,8 @@ struct stretto_dataset {
 };
 
 /*
- * Loads the folder; "fashion-mnist" means that of Debian's package dataset-fashion-mnist. The
+ * Loads the folder; "fashion-mnist" means that of Debian's package dataset-fashion-mnist, and
+ * "cifar10:FOLDER" the files data_batch_1.bin to data_batch_5.bin and test_batch.bin in FOLDER. The
  * caller ends it with stretto_dataset_fini(). On failure problem[STRETTO_PROBLEM] is one line that
  * names the file, the offset and what was expected, and nothing is to be released.
  */
