@@ -83,7 +83,8 @@ enum {
 
 static const struct tool_option table[] = {
 	{"data", OPT_DATA, "NAME",
-	 "fashion-mnist, a folder of files in MNIST's format, or cifar10:FOLDER (fashion-mnist)"},
+	 "fashion-mnist, a folder of files in MNIST's format, cifar10:FOLDER or text:FILE "
+	 "(fashion-mnist)"},
 	{"model", OPT_MODEL, "MODEL",
 	 "mlp:, cnn:, resnet:, transformer: and numbers, or a file (mlp:784-512-256-10)"},
 	{"strategy", OPT_STRATEGY, "NAME",
@@ -338,15 +339,30 @@ static void parse_as_one(int argc, char **argv, struct options *options)
 		close(null);
 }
 
+/* Loads the data, a text in samples as long as the model's. */
+static stretto_status load_cut(const struct options *options, struct stretto_dataset *dataset,
+			       char *problem)
+{
+	stretto_status status = stretto_dataset_load(options->data, dataset, problem);
+
+	if (status != STRETTO_OK)
+		return status;
+	status = stretto_dataset_cut(dataset, options->train.model.input.height, problem);
+	if (status != STRETTO_OK)
+		stretto_dataset_fini(dataset);
+	return status;
+}
+
 /*
  * Loads the data on every rank and agrees on the outcome, so that nobody waits for a rank that has
  * left: the first rank that failed says why, and all get FAILED.
  */
-static int load(struct stretto_comm *world, const char *name, struct stretto_dataset *dataset)
+static int load(struct stretto_comm *world, const struct options *options,
+		struct stretto_dataset *dataset)
 {
 	int rank = stretto_comm_rank(world), size = stretto_comm_size(world);
 	char problem[STRETTO_PROBLEM];
-	stretto_status loaded = stretto_dataset_load(name, dataset, problem);
+	stretto_status loaded = load_cut(options, dataset, problem);
 	int32_t first = loaded == STRETTO_OK ? size : rank;
 	stretto_status status =
 		stretto_allreduce(world, &first, &first, 1, STRETTO_I32, STRETTO_MIN);
@@ -517,7 +533,7 @@ int main(int argc, char **argv)
 	if (status != STRETTO_OK)
 		return status == STRETTO_INVALID ? TOOL_USAGE : NO_COMMUNICATION;
 	set_threads(world, options.threads);
-	code = load(world, options.data, &dataset);
+	code = load(world, &options, &dataset);
 	if (code == 0) {
 		options.train.dataset = &dataset;
 		code = train(world, &options);

@@ -76,11 +76,16 @@ static stretto_status check(const struct run *run)
 	size_t out = options->model.output.channels;
 	bool wrong_in = in != dataset->features, wrong_out = out < dataset->classes;
 
-	if (!wrong_in && !wrong_out && run->steps > 0)
+	bool wrong_kind = dataset->text != (options->model.vocabulary > 0);
+
+	if (!wrong_kind && !wrong_in && !wrong_out && run->steps > 0)
 		return STRETTO_OK;
 	if (stretto_comm_rank(run->comm) != 0)
 		return STRETTO_INVALID;
-	if (wrong_in)
+	if (wrong_kind)
+		stretto_error("the model is for %s, but the data set is %s",
+			      dataset->text ? "images" : "text", dataset->text ? "text" : "images");
+	else if (wrong_in)
 		stretto_error("the model's input has width %zu, but an image has %zu pixels", in,
 			      dataset->features);
 	else if (wrong_out)

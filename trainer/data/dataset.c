@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "trainer/data/cifar.h"
+#include "trainer/data/text.h"
 
 static const char fashion_mnist[] = "/usr/share/datasets/fashion-mnist";
 
@@ -186,15 +187,60 @@ static stretto_status load_cifar(const char *folder, struct stretto_dataset *dat
 	return status;
 }
 
+/* The file's bytes, one sample so far for each half. */
+static stretto_status load_text(const char *path, struct stretto_dataset *dataset, char *problem)
+{
+	uint8_t *bytes;
+	size_t size, train;
+	stretto_status status = stretto_text_read(path, &bytes, &size, problem);
+
+	if (status != STRETTO_OK)
+		return status;
+	train = size - size / 10;
+	dataset->train = (struct stretto_samples){.count = 1, .pixels = bytes, .memory = {bytes}};
+	dataset->test = (struct stretto_samples){.count = 1, .pixels = bytes + train};
+	dataset->text = true;
+	dataset->features = size;
+	dataset->split = train;
+	dataset->scale = 1;
+	for (size_t i = 0; i < size; i++)
+		if (bytes[i] >= dataset->classes)
+			dataset->classes = bytes[i] + (size_t)1;
+	return STRETTO_OK;
+}
+
+stretto_status stretto_dataset_cut(struct stretto_dataset *dataset, size_t length, char *problem)
+{
+	size_t train = dataset->split, test = dataset->features - train;
+
+	if (!dataset->text)
+		return STRETTO_OK;
+	if (train <= length || test <= length) {
+		snprintf(
+			problem, STRETTO_PROBLEM,
+			"the text has %zu characters to train on and %zu to test with: too few for "
+			"samples of %zu and one more",
+			train, test, length);
+		return STRETTO_INVALID;
+	}
+	/* One character more than whole samples: the label of the last. */
+	dataset->train.count = (train - 1) / length;
+	dataset->test.count = (test - 1) / length;
+	dataset->features = length;
+	return STRETTO_OK;
+}
+
 stretto_status stretto_dataset_load(const char *name, struct stretto_dataset *dataset,
 				    char *problem)
 {
-	const char prefix[] = "cifar10:";
+	const char prefix[] = "cifar10:", text[] = "text:";
 	stretto_status status;
 
 	*dataset = (struct stretto_dataset){0};
 	if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
 		status = load_cifar(name + sizeof(prefix) - 1, dataset, problem);
+	else if (strncmp(name, text, sizeof(text) - 1) == 0)
+		status = load_text(name + sizeof(text) - 1, dataset, problem);
 	else
 		status = load_idx(strcmp(name, "fashion-mnist") == 0 ? fashion_mnist : name,
 				  dataset, problem);
@@ -202,7 +248,8 @@ stretto_status stretto_dataset_load(const char *name, struct stretto_dataset *da
 		stretto_dataset_fini(dataset);
 		return status;
 	}
-	normalise(dataset);
+	if (!dataset->text)
+		normalise(dataset);
 	return STRETTO_OK;
 }
 
@@ -225,6 +272,9 @@ void stretto_dataset_batch(const struct stretto_dataset *dataset,
 
 		for (size_t i = 0; i < dataset->features; i++)
 			row[i] = dataset->scale * (float)pixels[i] + dataset->shift;
-		labels[r] = samples->labels[index[r]];
+		if (dataset->text)
+			memcpy(labels + r * dataset->features, pixels + 1, dataset->features);
+		else
+			labels[r] = samples->labels[index[r]];
 	}
 }
