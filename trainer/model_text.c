@@ -138,7 +138,7 @@ static const char *parse_lines(const char *bytes, size_t size,
 	*line = 0;
 	while (bytes < end && !problem) {
 		const char *stop = memchr(bytes, '\n', (size_t)(end - bytes));
-		struct words words;
+		struct words words = {.count = 0};
 
 		++*line;
 		stop = stop ? stop : end;
