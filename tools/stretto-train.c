@@ -21,6 +21,7 @@
 #include "tools/lib/options.h"
 #include "trainer/delay.h"
 #include "trainer/metrics.h"
+#include "trainer/model_text.h"
 #include "trainer/report.h"
 #include "trainer/train.h"
 
@@ -83,8 +84,10 @@ enum {
 
 static const struct tool_option table[] = {
 	{"data", OPT_DATA, "NAME",
-	 "fashion-mnist, or a folder of files in MNIST's format (fashion-mnist)"},
-	{"model", OPT_MODEL, "MODEL", "widths of the layers (mlp:784-512-256-10)"},
+	 "fashion-mnist, a folder of files in MNIST's format, cifar10:FOLDER or text:FILE "
+	 "(fashion-mnist)"},
+	{"model", OPT_MODEL, "MODEL",
+	 "mlp:, cnn:, resnet:, transformer: and numbers, or a file (mlp:784-512-256-10)"},
 	TOOL_AVERAGING_ROWS{"epochs", OPT_EPOCHS, "N", "passes over the data (1)"},
 	{"steps", OPT_STEPS, "N", "stop after N local steps"},
 	{"batch", OPT_BATCH, "N", "images a step on each rank (64)"},
@@ -131,6 +134,14 @@ static void set_pace(struct options *options, const char *text)
 		tool_fail("--pace %.80s: expected RATE:LATENCY, such as 10gbit:20us", text);
 }
 
+static void set_model(struct stretto_train_options *train, const char *text)
+{
+	char problem[STRETTO_MODEL_PROBLEM];
+
+	if (stretto_model_load(text, &train->model, problem) != STRETTO_OK)
+		tool_fail("--model %s", problem);
+}
+
 /* Options that describe the training. */
 static bool set_training(struct options *options, int id, const char *text)
 {
@@ -142,7 +153,7 @@ static bool set_training(struct options *options, int id, const char *text)
 		return true;
 	case OPT_MODEL:
 		options->model = text;
-		expect("--model", text, stretto_model_parse(text, &train->model));
+		set_model(train, text);
 		return true;
 	case OPT_EPOCHS:
 		train->epochs = (size_t)tool_int("--epochs", text, 1, 1000000);
@@ -266,15 +277,30 @@ static void parse_as_one(int argc, char **argv, struct options *options)
 		close(null);
 }
 
+/* Loads the data, a text in samples as long as the model's. */
+static stretto_status load_cut(const struct options *options, struct stretto_dataset *dataset,
+			       char *problem)
+{
+	stretto_status status = stretto_dataset_load(options->data, dataset, problem);
+
+	if (status != STRETTO_OK)
+		return status;
+	status = stretto_dataset_cut(dataset, options->train.model.input.height, problem);
+	if (status != STRETTO_OK)
+		stretto_dataset_fini(dataset);
+	return status;
+}
+
 /*
  * Loads the data on every rank and agrees on the outcome, so that nobody waits for a rank that has
  * left: the first rank that failed says why, and all get FAILED.
  */
-static int load(struct stretto_comm *world, const char *name, struct stretto_dataset *dataset)
+static int load(struct stretto_comm *world, const struct options *options,
+		struct stretto_dataset *dataset)
 {
 	int rank = stretto_comm_rank(world), size = stretto_comm_size(world);
 	char problem[STRETTO_PROBLEM];
-	stretto_status loaded = stretto_dataset_load(name, dataset, problem);
+	stretto_status loaded = load_cut(options, dataset, problem);
 	int32_t first = loaded == STRETTO_OK ? size : rank;
 	stretto_status status =
 		stretto_allreduce(world, &first, &first, 1, STRETTO_I32, STRETTO_MIN);
@@ -527,7 +553,7 @@ int main(int argc, char **argv)
 	if (status != STRETTO_OK)
 		return status == STRETTO_INVALID ? TOOL_USAGE : NO_COMMUNICATION;
 	set_threads(world, options.threads);
-	code = load(world, options.data, &dataset);
+	code = load(world, &options, &dataset);
 	if (code == 0) {
 		options.train.dataset = &dataset;
 		code = train(world, &options);

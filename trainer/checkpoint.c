@@ -101,7 +101,8 @@ void stretto_checkpoint_put(struct stretto_checkpoint_writer *writer, const char
 
 	snprintf(header.name, sizeof(header.name), "%s", name);
 	write_all(writer, &header, sizeof(header));
-	write_all(writer, data, bytes);
+	if (bytes > 0)
+		write_all(writer, data, bytes);
 }
 
 /* Makes the rename last. */

@@ -10,7 +10,8 @@
 #include "runtime/log.h"
 
 /* Names of the parts that are not the averager's. */
-static const char options_part[] = "options", optimizer_part[] = "optimizer";
+static const char options_part[] = "options", optimizer_part[] = "optimizer",
+		  running_part[] = "running";
 
 /* A walk over the averager's parts. */
 struct walk {
@@ -60,11 +61,13 @@ static stretto_status write_file(struct stretto_state *state, const char *folder
 	struct walk walk = {.parts = 0};
 
 	stretto_average_visit(state->average, false, walk_part, &walk);
-	stretto_checkpoint_create(&writer, folder, id, walk.parts + 2);
+	stretto_checkpoint_create(&writer, folder, id, walk.parts + 3);
 	walk.writer = &writer;
 	stretto_checkpoint_put(&writer, options_part, state->options, strlen(state->options));
 	stretto_checkpoint_put(&writer, optimizer_part, state->optimizer->state,
 			       optimizer_bytes(state->optimizer));
+	stretto_checkpoint_put(&writer, running_part, state->running,
+			       state->running_count * sizeof(float));
 	stretto_average_visit(state->average, false, walk_part, &walk);
 	return stretto_checkpoint_commit(&writer);
 }
@@ -137,6 +140,19 @@ static bool fits(const struct stretto_state *state, const struct stretto_checkpo
 	return false;
 }
 
+static stretto_status take_running(struct stretto_state *state,
+				   const struct stretto_checkpoint *checkpoint)
+{
+	const struct stretto_checkpoint_part *part =
+		stretto_checkpoint_find(checkpoint, running_part);
+
+	if (!part || part->bytes != state->running_count * sizeof(float))
+		return STRETTO_INVALID;
+	if (part->bytes > 0)
+		memcpy(state->running, part->data, part->bytes);
+	return STRETTO_OK;
+}
+
 static stretto_status take(struct stretto_state *state, const struct stretto_checkpoint *checkpoint)
 {
 	const struct stretto_checkpoint_part *part =
@@ -152,10 +168,12 @@ static stretto_status take(struct stretto_state *state, const struct stretto_che
 	else if (same_ranks)
 		status = STRETTO_INVALID;
 	if (status == STRETTO_OK)
+		status = take_running(state, checkpoint);
+	if (status == STRETTO_OK)
 		status = stretto_average_visit(state->average, true, walk_part, &walk);
 	if (status != STRETTO_OK && stretto_comm_rank(state->comm) == 0)
-		stretto_error("the checkpoint does not hold what the strategy and the optimiser of "
-			      "these options need");
+		stretto_error("the checkpoint does not hold what the strategy, the optimiser and "
+			      "the model of these options need");
 	return status;
 }
 

@@ -2,8 +2,8 @@
 /*
  * state.h: a training's state, saved to a folder by all ranks together and found there again.
  *
- * Saved where no average is in flight: the weights and what the strategy keeps, the optimiser's state
- * and the number of samples trained on. The sampler's position, the learning rate and all random
+ * Saved where no average is in flight: the weights and what the strategy keeps, the optimiser's state,
+ * running statistics and the number of samples trained on. The sampler's position, the learning rate and all random
  * numbers follow from that number and the options. Each rank writes its own file (checkpoint.h); a
  * checkpoint counts if every rank's file is whole, so that the one before is kept until then, and the
  * two latest stay.
@@ -22,6 +22,8 @@ struct stretto_state {
 	struct stretto_comm *comm;
 	struct stretto_average *average;
 	struct stretto_optimizer *optimizer;
+	float *running;       /* statistics of the model, of this rank */
+	size_t running_count; /* floats */
 	const char *options; /* text that must be the same for a training to go on */
 	uint64_t samples;    /* trained on by all ranks together */
 	uint64_t before;     /* samples of the checkpoint before; UINT64_MAX: none yet */

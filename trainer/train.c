@@ -32,7 +32,7 @@ struct run {
 	struct stretto_vote vote;
 	struct stretto_windows windows;
 	float *x;                /* [batch, features] */
-	uint8_t *labels;         /* [batch] */
+	uint8_t *labels;         /* [batch, model.labels] */
 	uint32_t *index;         /* [batch], of test images */
 	size_t steps;            /* that there will be */
 	size_t step;             /* done */
@@ -81,15 +81,20 @@ static stretto_status check(const struct run *run)
 {
 	const struct stretto_train_options *options = run->options;
 	const struct stretto_dataset *dataset = options->dataset;
-	size_t in = options->model.widths[0];
-	size_t out = options->model.widths[options->model.layers];
+	size_t in = stretto_shape_size(&options->model.input);
+	size_t out = options->model.output.channels;
 	bool wrong_in = in != dataset->features, wrong_out = out < dataset->classes;
 
-	if (!wrong_in && !wrong_out && run->steps > 0)
+	bool wrong_kind = dataset->text != (options->model.vocabulary > 0);
+
+	if (!wrong_kind && !wrong_in && !wrong_out && run->steps > 0)
 		return STRETTO_OK;
 	if (stretto_comm_rank(run->comm) != 0)
 		return STRETTO_INVALID;
-	if (wrong_in)
+	if (wrong_kind)
+		stretto_error("the model is for %s, but the data set is %s",
+			      dataset->text ? "images" : "text", dataset->text ? "text" : "images");
+	else if (wrong_in)
 		stretto_error("the model's input has width %zu, but an image has %zu pixels", in,
 			      dataset->features);
 	else if (wrong_out)
@@ -108,7 +113,7 @@ static stretto_status open_buffers(struct run *run)
 	size_t batch = run->options->model.batch;
 
 	run->x = malloc(batch * run->options->dataset->features * sizeof(*run->x));
-	run->labels = malloc(batch);
+	run->labels = malloc(batch * run->model.labels);
 	run->index = malloc(batch * sizeof(*run->index));
 	return run->x && run->labels && run->index ? STRETTO_OK : STRETTO_NO_MEMORY;
 }
@@ -189,6 +194,7 @@ static stretto_status step(struct run *run, double *loss)
 	stretto_dataset_batch(options->dataset, &options->dataset->train, batch,
 			      stretto_shard_step(&run->shard, run->step % per_epoch), run->x,
 			      run->labels);
+	run->model.step = run->step;
 	stretto_model_forward(&run->model, backward.weights, batch, run->x);
 	*loss = stretto_model_loss(&run->model, batch, run->labels);
 	status = stretto_model_backward(&run->model, &backward);
@@ -322,17 +328,31 @@ static stretto_status loop(struct run *runs, size_t count)
 	return status;
 }
 
+/*
+ * The running statistics of batch normalisation, local so far, averaged over the ranks; replicas that
+ * are never averaged keep their own.
+ */
+static stretto_status average_running(struct run *run)
+{
+	if (run->model.running_count == 0 ||
+	    run->options->average.strategy == STRETTO_STRATEGY_NONE)
+		return STRETTO_OK;
+	return stretto_allreduce(run->comm, run->model.running, run->model.running,
+				 run->model.running_count, STRETTO_F32, STRETTO_AVG);
+}
+
 /* Accuracy on the test images, each rank taking its share of them. */
 static stretto_status test(struct run *run, double *accuracy)
 {
 	const struct stretto_samples *samples = &run->options->dataset->test;
 	const float *weights = stretto_average_weights(run->average);
-	size_t classes = run->options->model.widths[run->options->model.layers];
+	size_t classes = run->options->model.output.channels;
 	size_t at = samples->count * run->shard.rank / run->shard.ranks;
 	size_t end = samples->count * (run->shard.rank + 1) / run->shard.ranks;
 	int64_t hits = 0;
 	stretto_status status;
 
+	run->model.training = false;
 	while (at < end) {
 		size_t rows = end - at < run->model.batch ? end - at : run->model.batch;
 		const float *scores;
@@ -342,12 +362,13 @@ static stretto_status test(struct run *run, double *accuracy)
 		stretto_dataset_batch(run->options->dataset, samples, rows, run->index, run->x,
 				      run->labels);
 		scores = stretto_model_forward(&run->model, weights, rows, run->x);
-		hits += (int64_t)stretto_softmax_hits(rows, classes, run->labels, scores);
+		hits += (int64_t)stretto_softmax_hits(rows * run->model.labels, classes,
+						      run->labels, scores);
 		at += rows;
 	}
 	status = stretto_allreduce(run->comm, &hits, &hits, 1, STRETTO_I64, STRETTO_SUM);
 	if (status == STRETTO_OK)
-		*accuracy = (double)hits / (double)samples->count;
+		*accuracy = (double)hits / (double)(samples->count * run->model.labels);
 	return status;
 }
 
@@ -430,11 +451,15 @@ static stretto_status begin(struct run *run)
 	if (status != STRETTO_OK)
 		return status;
 	stretto_model_start(&run->model, run->options->seed, stretto_average_weights(run->average));
+	/* Each rank drops others, as it sees other samples. */
+	run->model.seed = run->options->seed * run->shard.ranks + run->shard.rank + 1;
 	describe(run);
 	run->saved = SIZE_MAX;
 	run->state = (struct stretto_state){.comm = run->comm,
 					    .average = run->average,
 					    .optimizer = &run->optimizer,
+					    .running = run->model.running,
+					    .running_count = run->model.running_count,
 					    .options = run->text,
 					    .before = UINT64_MAX};
 	status = check_folder(run);
@@ -452,6 +477,8 @@ static stretto_status end(struct run *run, struct stretto_train_result *result)
 	if (status == STRETTO_OK && run->verdict.stop == STRETTO_STOP_NONE &&
 	    run->step == run->steps) {
 		status = stretto_average_drain(run->average);
+		if (status == STRETTO_OK)
+			status = average_running(run);
 		if (status == STRETTO_OK)
 			status = test(run, &result->accuracy);
 	}

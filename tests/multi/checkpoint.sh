@@ -84,6 +84,16 @@ for strategy in none sync dasgd dasgd-delta co2 acco; do
 	train --strategy $strategy --steps 42 --checkpoint "$dir/$strategy" --checkpoint-every 7 --resume "$dir/$strategy"
 	check "resumed, it has the bits of what was never stopped: $strategy" same "$dir/$strategy.whole" "$dir/$strategy"
 done
+
+# Running statistics and what is dropped go on too. The same files: the noise is 4 x 4.
+printf 'input 4 4 1\nconv 4 3\nbatchnorm\nrelu\nflatten\ndropout 0.2\ndense 10\n' >"$dir/model"
+for part in whole cut; do
+	[ $part = cut ] && train --strategy dasgd --model "$dir/model" --steps 21 --checkpoint "$dir/norm.cut" --checkpoint-every 7
+	resume=$([ $part = cut ] && echo "--resume $dir/norm.cut")
+	# shellcheck disable=SC2086 # words on purpose
+	train --strategy dasgd --model "$dir/model" --steps 42 --checkpoint "$dir/norm.$part" --checkpoint-every 7 $resume
+done
+check "with batch normalisation and dropout likewise" same "$dir/norm.whole" "$dir/norm.cut"
 check "two checkpoints stay, of two ranks each" [ "$(find "$dir/sync" -type f | wc -l)" = 4 ]
 
 # Killed at random moments, until it comes to its end.

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/layers/dense.h"
 #include "trainer/layers/relu.h"
 #include "trainer/layers/softmax.h"
 #include "trainer/model.h"
@@ -270,13 +271,13 @@ static void test_model_parse(void **state)
 		"mlp:99999999999999999999-3",
 		"mlp:1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1",
 	};
-	struct stretto_model_options options;
+	struct stretto_model_options options = {.batch = 1};
 
 	(void)state;
 	assert_null(stretto_model_parse("mlp:784-512-256-10", &options));
-	assert_int_equal(options.layers, 3);
-	assert_int_equal(options.widths[0], 784);
-	assert_int_equal(options.widths[3], 10);
+	assert_int_equal(options.layers, 5); /* with the ReLUs */
+	assert_int_equal(options.input.channels, 784);
+	assert_int_equal(options.output.channels, 10);
 	assert_null(stretto_model_parse("mlp:1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1", &options));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		if (!stretto_model_parse(bad[i], &options))

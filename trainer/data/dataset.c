@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trainer/data/cifar.h"
+#include "trainer/data/text.h"
+
 static const char fashion_mnist[] = "/usr/share/datasets/fashion-mnist";
 
 /* One file of the format, as found. */
@@ -128,27 +131,125 @@ static void normalise(struct stretto_dataset *dataset)
 	dataset->shift = (float)-mean * dataset->scale;
 }
 
-stretto_status stretto_dataset_load(const char *name, struct stretto_dataset *dataset,
-				    char *problem)
+static stretto_status load_idx(const char *folder, struct stretto_dataset *dataset, char *problem)
 {
-	const char *folder = strcmp(name, "fashion-mnist") == 0 ? fashion_mnist : name;
 	struct half train, test;
-	stretto_status status;
+	stretto_status status = load_samples(folder, "train", &dataset->train, &train, problem);
 
-	*dataset = (struct stretto_dataset){0};
-	status = load_samples(folder, "train", &dataset->train, &train, problem);
 	if (status == STRETTO_OK)
 		status = load_samples(folder, "t10k", &dataset->test, &test, problem);
 	if (status == STRETTO_OK)
 		status = check_sides(&train, &test, problem);
 	if (status == STRETTO_OK)
 		status = check_labels(dataset, &test, problem);
+	if (status == STRETTO_OK)
+		dataset->features = train.images.idx.extent[1] * train.images.idx.extent[2];
+	return status;
+}
+
+/* Appends FOLDER/NAME to the samples, which then own its images and labels. */
+static stretto_status load_cifar_file(const char *folder, const char *name,
+				      struct stretto_samples *samples, char *problem)
+{
+	struct stretto_cifar cifar = {samples->memory[0], samples->memory[1], samples->count};
+	char path[PATH_MAX];
+	int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
+	stretto_status status;
+
+	if (length < 0 || (size_t)length >= sizeof(path)) {
+		snprintf(problem, STRETTO_PROBLEM, "the data folder's name is too long");
+		return STRETTO_INVALID;
+	}
+	status = stretto_cifar_read(path, &cifar, problem);
+	*samples = (struct stretto_samples){
+		.count = cifar.count,
+		.pixels = cifar.images,
+		.labels = cifar.labels,
+		.memory = {cifar.images, cifar.labels},
+	};
+	return status;
+}
+
+static stretto_status load_cifar(const char *folder, struct stretto_dataset *dataset, char *problem)
+{
+	stretto_status status = STRETTO_OK;
+
+	for (int i = 1; i <= 5 && status == STRETTO_OK; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "data_batch_%d.bin", i);
+		status = load_cifar_file(folder, name, &dataset->train, problem);
+	}
+	if (status == STRETTO_OK)
+		status = load_cifar_file(folder, "test_batch.bin", &dataset->test, problem);
+	dataset->features = STRETTO_CIFAR_IMAGE;
+	dataset->classes = STRETTO_CIFAR_CLASSES;
+	return status;
+}
+
+/* The file's bytes, one sample so far for each half. */
+static stretto_status load_text(const char *path, struct stretto_dataset *dataset, char *problem)
+{
+	uint8_t *bytes;
+	size_t size, train;
+	stretto_status status = stretto_text_read(path, &bytes, &size, problem);
+
+	if (status != STRETTO_OK)
+		return status;
+	train = size - size / 10;
+	dataset->train = (struct stretto_samples){.count = 1, .pixels = bytes, .memory = {bytes}};
+	dataset->test = (struct stretto_samples){.count = 1, .pixels = bytes + train};
+	dataset->text = true;
+	dataset->features = size;
+	dataset->split = train;
+	dataset->scale = 1;
+	for (size_t i = 0; i < size; i++)
+		if (bytes[i] >= dataset->classes)
+			dataset->classes = bytes[i] + (size_t)1;
+	return STRETTO_OK;
+}
+
+stretto_status stretto_dataset_cut(struct stretto_dataset *dataset, size_t length, char *problem)
+{
+	size_t train = dataset->split, test = dataset->features - train;
+
+	if (!dataset->text)
+		return STRETTO_OK;
+	if (train <= length || test <= length) {
+		snprintf(
+			problem, STRETTO_PROBLEM,
+			"the text has %zu characters to train on and %zu to test with: too few for "
+			"samples of %zu and one more",
+			train, test, length);
+		return STRETTO_INVALID;
+	}
+	/* One character more than whole samples: the label of the last. */
+	dataset->train.count = (train - 1) / length;
+	dataset->test.count = (test - 1) / length;
+	dataset->features = length;
+	return STRETTO_OK;
+}
+
+stretto_status stretto_dataset_load(const char *name, struct stretto_dataset *dataset,
+				    char *problem)
+{
+	const char prefix[] = "cifar10:", text[] = "text:";
+	stretto_status status;
+
+	*dataset = (struct stretto_dataset){0};
+	if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
+		status = load_cifar(name + sizeof(prefix) - 1, dataset, problem);
+	else if (strncmp(name, text, sizeof(text) - 1) == 0)
+		status = load_text(name + sizeof(text) - 1, dataset, problem);
+	else
+		status = load_idx(strcmp(name, "fashion-mnist") == 0 ? fashion_mnist : name,
+				  dataset, problem);
 	if (status != STRETTO_OK) {
 		stretto_dataset_fini(dataset);
 		return status;
 	}
-	dataset->features = train.images.idx.extent[1] * train.images.idx.extent[2];
-	normalise(dataset);
+	if (!dataset->text)
+		normalise(dataset);
 	return STRETTO_OK;
 }
 
@@ -171,6 +272,9 @@ void stretto_dataset_batch(const struct stretto_dataset *dataset,
 
 		for (size_t i = 0; i < dataset->features; i++)
 			row[i] = dataset->scale * (float)pixels[i] + dataset->shift;
-		labels[r] = samples->labels[index[r]];
+		if (dataset->text)
+			memcpy(labels + r * dataset->features, pixels + 1, dataset->features);
+		else
+			labels[r] = samples->labels[index[r]];
 	}
 }

@@ -11,6 +11,8 @@
 #ifndef STRETTO_TRAINER_DATA_DATASET_H
 #define STRETTO_TRAINER_DATA_DATASET_H
 
+#include <stdbool.h>
+
 #include "trainer/data/idx.h"
 
 /* Half of a data set: to train on, or to test with. */
@@ -24,22 +26,32 @@ struct stretto_samples {
 struct stretto_dataset {
 	struct stretto_samples train;
 	struct stretto_samples test;
-	size_t features; /* pixels of an image */
-	size_t classes;  /* greatest training label + 1 */
+	size_t features; /* pixels of an image, or characters of a sample */
+	size_t classes;  /* greatest training label + 1, or greatest character + 1 */
+	bool text;       /* each character's label is the next one; samples have no other labels */
+	size_t split;    /* of a text: characters to train on */
 	float scale;     /* a pixel byte b becomes scale * b + shift */
 	float shift;
 };
 
 /*
- * Loads the folder; "fashion-mnist" means that of Debian's package dataset-fashion-mnist. The
+ * Loads the folder; "fashion-mnist" means that of Debian's package dataset-fashion-mnist, and
+ * "cifar10:FOLDER" the files data_batch_1.bin to data_batch_5.bin and test_batch.bin in FOLDER. The
  * caller ends it with stretto_dataset_fini(). On failure problem[STRETTO_PROBLEM] is one line that
  * names the file, the offset and what was expected, and nothing is to be released.
  */
 stretto_status stretto_dataset_load(const char *name, struct stretto_dataset *dataset,
 				    char *problem);
+/*
+ * Cuts a text, as loaded from "text:FILE" (the last tenth is to test with), into samples of
+ * `length` characters; does nothing to images. To be done once, before any batch. problem as above.
+ */
+stretto_status stretto_dataset_cut(struct stretto_dataset *dataset, size_t length, char *problem);
+
 void stretto_dataset_fini(struct stretto_dataset *dataset);
 
-/* Gathers images and labels index[0 .. rows) into x[rows, features] and labels[rows]. */
+/* Gathers images and labels index[0 .. rows) into x[rows, features] and labels[rows], or of a
+ * text labels[rows, features]. */
 void stretto_dataset_batch(const struct stretto_dataset *dataset,
 			   const struct stretto_samples *samples, size_t rows,
 			   const uint32_t *index, float *x, uint8_t *labels);
