@@ -66,14 +66,15 @@ static void matrix_over_two_channels(void **state)
 }
 
 /*
- * Every type with every operation it has goes through allreduce on 3 ranks; other algorithms and
+ * Every type with every operation it has goes through the ring on 3 ranks; other algorithms and
  * sizes take a third of them in turn, so that each meets all classes of types.
  */
 static bool takes(const struct cell *cell, size_t algorithm, int size)
 {
 	if (!stretto_type_has_op(cell->type, cell->op))
 		return false;
-	if (cell->collective == STRETTO_ALLREDUCE && size == 3)
+	if (cell->collective == STRETTO_ALLREDUCE && size == 3 &&
+	    strcmp(cell->algorithm, "ring") == 0)
 		return true;
 	return ((size_t)cell->type + (size_t)cell->op + algorithm + (size_t)size) % 3 == 0;
 }

@@ -19,6 +19,7 @@
 
 #include "collectives/kernels_internal.h"
 #include "collectives/types.h"
+#include "tests/lib/halves.h"
 
 enum {
 	MAX_COUNT = 67, /* every length up to here: vector bodies and all their tails */
@@ -39,53 +40,6 @@ static uint64_t random64(void)
 	random_state ^= random_state >> 7;
 	random_state ^= random_state << 17;
 	return random_state;
-}
-
-/* Rounds to a format of `bits` of significand with least exponent `low` and largest value `top`. */
-static double round_to(double value, int bits, int low, double top)
-{
-	int exponent;
-	double unit, rounded;
-
-	if (isnan(value) || isinf(value) || value == 0)
-		return value;
-	frexp(value, &exponent);
-	unit = ldexp(1, (exponent - 1 < low ? low : exponent - 1) - (bits - 1));
-	rounded = nearbyint(value / unit) * unit;
-	return fabs(rounded) > top ? copysign(INFINITY, value) : rounded;
-}
-
-/* The 16-bit formats by their definition: mantissa bits and bias, nothing shared with the code. */
-static double half_value(uint16_t bits, int mantissa_bits, int bias)
-{
-	int mantissa = bits & ((1 << mantissa_bits) - 1);
-	int exponent = (bits & 0x7fff) >> mantissa_bits;
-	double sign = bits & 0x8000 ? -1 : 1;
-
-	if (exponent == 2 * bias + 1)
-		return mantissa ? (double)NAN : sign * (double)INFINITY;
-	if (exponent == 0)
-		return sign * ldexp(mantissa, 1 - bias - mantissa_bits);
-	return sign * ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
-}
-
-static uint16_t half_bits(double value, int mantissa_bits, int bias)
-{
-	double top = ldexp((2 << mantissa_bits) - 1, bias - mantissa_bits);
-	double rounded = round_to(value, mantissa_bits + 1, 1 - bias, top);
-	int sign = signbit(value) ? 0x8000 : 0;
-	int exponent;
-	double fraction;
-
-	if (isnan(value))
-		return (uint16_t)((2 * bias + 1) << mantissa_bits | 1 << (mantissa_bits - 1));
-	if (isinf(rounded))
-		return (uint16_t)(sign | (2 * bias + 1) << mantissa_bits);
-	fraction = frexp(fabs(rounded), &exponent);
-	if (fraction == 0 || exponent - 1 < 1 - bias)
-		return (uint16_t)(sign | (int)ldexp(fabs(rounded), bias - 1 + mantissa_bits));
-	return (uint16_t)(sign | ((exponent - 1 + bias) << mantissa_bits) |
-			  ((int)ldexp(fraction, mantissa_bits + 1) & ((1 << mantissa_bits) - 1)));
 }
 
 /* A value of any type: one of the members. */
@@ -474,71 +428,6 @@ static void test_halves_have_the_same_bits_in_all_tables(void **state)
 	}
 }
 
-static void test_every_half_survives_widening_and_narrowing(void **state)
-{
-	(void)state;
-	for (uint32_t i = 0; i < 65536; i++) {
-		uint16_t bits = (uint16_t)i;
-		double f16 = half_value(bits, 10, 15), bf16 = half_value(bits, 7, 127);
-		float wide = stretto_f16_to_f32(bits);
-
-		/* a signalling NaN becomes quiet, all else is as it was */
-		if (isnan(f16))
-			assert_true(isnan(wide));
-		else
-			assert_true((double)wide == f16 && !signbit(wide) == !(bits & 0x8000));
-		assert_int_equal(stretto_f32_to_f16(wide), isnan(f16) ? bits | 0x200 : bits);
-		wide = stretto_bf16_to_f32(bits);
-		if (isnan(bf16))
-			assert_true(isnan(wide));
-		else
-			assert_true((double)wide == bf16 && !signbit(wide) == !(bits & 0x8000));
-		assert_int_equal(stretto_f32_to_bf16(wide), isnan(bf16) ? bits | 0x40 : bits);
-	}
-}
-
-/* Between two neighbouring halves: the middle goes to the even one, a step off it to the nearer. */
-static void check_tie(uint16_t below, int mantissa_bits, int bias, uint16_t (*narrow)(float))
-{
-	double low = half_value(below, mantissa_bits, bias);
-	double high = half_value((uint16_t)(below + 1), mantissa_bits, bias);
-	float middle;
-
-	if (isinf(high)) /* the overflow threshold is where the next value would have been */
-		high = ldexp(1, bias + 1);
-	middle = (float)((low + high) / 2);
-	assert_int_equal(narrow(middle), below & 1 ? below + 1 : below);
-	assert_int_equal(narrow(nextafterf(middle, 0)), below);
-	assert_int_equal(narrow(nextafterf(middle, INFINITY)), below + 1);
-	assert_int_equal(narrow(-middle), (below & 1 ? below + 1 : below) | 0x8000);
-}
-
-static void test_ties_round_to_even(void **state)
-{
-	(void)state;
-	for (uint16_t below = 0; below < 0x7c00; below++)
-		check_tie(below, 10, 15, stretto_f32_to_f16);
-	for (uint16_t below = 0; below < 0x7f80; below++)
-		check_tie(below, 7, 127, stretto_f32_to_bf16);
-}
-
-static void test_out_of_range_becomes_infinity_and_nan_stays(void **state)
-{
-	float nan = NAN;
-
-	(void)state;
-	assert_int_equal(stretto_f32_to_f16(65519.996f), 0x7bff);
-	assert_int_equal(stretto_f32_to_f16(65520.0f), 0x7c00);
-	assert_int_equal(stretto_f32_to_f16(-3e38f), 0xfc00);
-	assert_int_equal(stretto_f32_to_bf16(3.4028235e38f), 0x7f80);
-	assert_int_equal(stretto_f32_to_f16(INFINITY), 0x7c00);
-	assert_int_equal(stretto_f32_to_bf16(-INFINITY), 0xff80);
-	assert_int_equal(stretto_f32_to_f16(nan) & 0x7e00, 0x7e00);
-	assert_int_equal(stretto_f32_to_bf16(nan) & 0x7fc0, 0x7fc0);
-	assert_int_equal(stretto_f32_to_f16(1e-45f), 0);
-	assert_int_equal(stretto_f32_to_f16(-1e-45f), 0x8000);
-}
-
 static void test_public_functions_use_the_chosen_table(void **state)
 {
 	const struct stretto_kernel_table *chosen = stretto_kernels_chosen();
@@ -644,9 +533,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_avx2_kernels_match_the_reference),
 		cmocka_unit_test(test_avx512_kernels_match_the_reference),
 		cmocka_unit_test(test_halves_have_the_same_bits_in_all_tables),
-		cmocka_unit_test(test_every_half_survives_widening_and_narrowing),
-		cmocka_unit_test(test_ties_round_to_even),
-		cmocka_unit_test(test_out_of_range_becomes_infinity_and_nan_stays),
 		cmocka_unit_test(test_public_functions_use_the_chosen_table),
 		cmocka_unit_test(test_complex_products_are_the_formula),
 		cmocka_unit_test(test_overflow),
