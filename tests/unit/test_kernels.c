@@ -83,6 +83,7 @@ static bool has_function(enum stretto_type type, int function)
 }
 
 __extension__ typedef __int128 whole;
+__extension__ typedef unsigned __int128 unsigned_whole; /* products of 64 bits fit */
 
 static whole whole_value(enum stretto_type type, const unsigned char *at)
 {
@@ -160,7 +161,7 @@ static union value whole_reference(enum stretto_type type, int function, union v
 		r.whole = a.whole + b.whole;
 		break;
 	case STRETTO_PROD:
-		r.whole = a.whole * b.whole;
+		r.whole = (whole)((unsigned_whole)a.whole * (unsigned_whole)b.whole);
 		break;
 	case STRETTO_MIN:
 		r.whole = a.whole < b.whole ? a.whole : b.whole;
