@@ -6,6 +6,7 @@
 
 #include "collectives/cache.h"
 #include "collectives/traits.h"
+#include "collectives/types.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
 
@@ -81,6 +82,21 @@ static bool has_out(const struct stretto_comm *comm, const struct stretto_coll_a
 	return stretto_traits_out(args->collective, is_root(comm, args)) != STRETTO_NOTHING;
 }
 
+/* The op of a collective that reduces. */
+static stretto_status check_op(const struct stretto_coll_args *args)
+{
+	char ops[STRETTO_OPS_TEXT];
+
+	if ((unsigned)args->op >= STRETTO_OP_COUNT)
+		return bad(args, "op is not one of enum stretto_op");
+	if (stretto_type_has_op(args->type, args->op))
+		return STRETTO_OK;
+	stretto_error("%s: %s has no operation %s; it has %s",
+		      stretto_collective_name(args->collective), stretto_type_name(args->type),
+		      stretto_op_name(args->op), stretto_ops_text(args->type, ops));
+	return STRETTO_INVALID;
+}
+
 static stretto_status check_args(const struct stretto_comm *comm,
 				 const struct stretto_coll_args *args)
 {
@@ -92,8 +108,8 @@ static stretto_status check_args(const struct stretto_comm *comm,
 		return STRETTO_OK;
 	if (element == 0)
 		return bad(args, "type is not one of enum stretto_type");
-	if (stretto_traits_of(args->collective)->reduces && (unsigned)args->op >= STRETTO_OP_COUNT)
-		return bad(args, "op is not one of enum stretto_op");
+	if (stretto_traits_of(args->collective)->reduces && check_op(args) != STRETTO_OK)
+		return STRETTO_INVALID;
 	if (stretto_traits_of(args->collective)->rooted &&
 	    (args->root < 0 || args->root >= comm->size))
 		return bad(args, "root is not a rank of the communicator");

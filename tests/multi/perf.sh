@@ -268,6 +268,7 @@ wrong perf_unknown_option "$build/stretto-perf" allreduce --fast
 wrong perf_bad_size "$build/stretto-perf" allreduce -b 8Q
 wrong perf_bad_type "$build/stretto-perf" allreduce -d float128
 wrong perf_bad_op "$build/stretto-perf" allreduce -o xor
+wrong perf_op_of_another_type "$build/stretto-perf" allreduce -d half -o bor
 wrong perf_sizes_reversed "$build/stretto-perf" allreduce -b 1M -e 1K
 wrong perf_no_iterations "$build/stretto-perf" allreduce -n 0
 wrong perf_bad_compute "$build/stretto-perf" overlap --compute lu
