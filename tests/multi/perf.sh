@@ -88,8 +88,8 @@ printf 'stretto-tuning 1\nallreduce 0-4096 tree\n' >"$scratch/tuning"
 name=perf_tuning_file_decides_and_says_so
 export STRETTO_TUNING="$scratch/tuning"
 if STRETTO_LOG=info perf 2 allreduce -b 64 -e 64K -f 1024 -n 2 && rows_are_good &&
-	grep -q 'allreduce of 16 x f32 on 2 ranks: tree, window .*channel(s), estimated [0-9.]* us (file: ' "$err" &&
-	grep -q 'allreduce of 16384 x f32 .* (model: least of ' "$err"; then ok $name; else not_ok $name; fi
+	grep -q 'allreduce of 16 x float on 2 ranks: tree, window .*channel(s), estimated [0-9.]* us (file: ' "$err" &&
+	grep -q 'allreduce of 16384 x float .* (model: least of ' "$err"; then ok $name; else not_ok $name; fi
 
 name=perf_other_tuning_on_a_rank_is_refused
 # shellcheck disable=SC2016 # the ranks expand it
