@@ -108,7 +108,7 @@ static void what_is_too_long_is_refused(void **state)
 	assert_non_null(strstr(problem.text, "a tuning file has at most"));
 	snprintf(text, sizeof(text), "stretto-tuning 1\n");
 	for (int i = 0; i <= STRETTO_TUNING_RULES; i++)
-		snprintf(text + strlen(text), 32, "allreduce %d-%d ring\n", i, i);
+		snprintf(text + strlen(text), 64, "allreduce %d-%d ring\n", i, i);
 	assert_int_equal(parse(text), STRETTO_INVALID);
 	assert_int_equal(problem.line, STRETTO_TUNING_RULES + 2);
 }
