@@ -273,25 +273,37 @@ static void log_choice(const struct stretto_request *request)
 {
 	const struct stretto_coll_args *args = &request->args;
 
-	stretto_info("%s of %zu x %s on %d ranks: %s, window %zu elements, %d channel(s) (%s)",
+	stretto_info("%s of %zu x %s on %d ranks: %s, window %zu elements, %d channel(s), "
+		     "estimated %.4g us (%s)",
 		     stretto_collective_name(args->collective), args->count,
 		     stretto_type_name(args->type), request->comm->size,
 		     request->choice.algorithm->name, request->choice.window, request->part_count,
-		     request->choice.reason);
+		     1e6 * request->choice.seconds, request->choice.reason);
 }
 
-/* The communicator as the cost model sees it: the same on all its ranks. */
-static struct stretto_group group_of(const struct stretto_comm *comm)
+/*
+ * The communicator as the cost model sees it: the same on all its ranks. `links` are written, and
+ * must stay as long as the group.
+ */
+static struct stretto_group group_of(const struct stretto_comm *comm, struct stretto_link links[2])
 {
+	const struct stretto_world *world = comm->world;
 	struct stretto_group group = {
 		.size = comm->size,
 		.nodes = comm->topology.nodes,
 		.least = comm->topology.least,
 		.most = comm->topology.most,
-		.near = comm->world->mapped ? &stretto_link_shm : &stretto_link_network,
+		.near = &links[0],
+		.link = &links[0],
 	};
 
-	group.link = group.nodes > 1 ? &stretto_link_network : group.near;
+	links[0] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_NODE,
+				      world->mapped ? "shm" : world->network,
+				      world->mapped ? &stretto_link_shm : &stretto_link_network);
+	links[1] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_ACROSS, world->network,
+				      &stretto_link_network);
+	if (group.nodes > 1 && (world->mapped || world->config.tuning))
+		group.link = &links[1];
 	return group;
 }
 
@@ -299,6 +311,7 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 			   struct stretto_request **out)
 {
 	struct stretto_request *request = calloc(1, sizeof *request);
+	struct stretto_link links[2];
 	struct stretto_group group;
 	stretto_status status;
 
@@ -308,7 +321,7 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 	request->comm = comm;
 	request->args = *args;
 	request->in_place = is_in_place(comm, args);
-	group = group_of(comm);
+	group = group_of(comm, links);
 	status = stretto_select(&comm->world->config, &group, args, &request->choice);
 	if (status == STRETTO_OK) {
 		if (args->algorithm)
