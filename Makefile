@@ -55,7 +55,8 @@ LDLIBS += -lucp -lucs
 endif
 
 # The averaging needs neither BLAS nor data sets, and is part of the library.
-AVERAGING := trainer/average.c trainer/route.c trainer/optimizer.c trainer/words.c
+AVERAGING := $(addprefix trainer/,average.c gradients.c periodic.c route.c optimizer.c words.c) \
+	$(wildcard trainer/strategies/*.c)
 LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c collectives/*.c collectives/*/*.c) $(AVERAGING)
 LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_VERBS)),runtime/transports/verbs%),$(LIB_SRC))
 LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_PMIX)),runtime/bootstrap/pmix.c),$(LIB_SRC))
@@ -221,9 +222,12 @@ $(BUILD)/flags: FORCE
 	@echo '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || echo '$(subst ','\'',$(FLAGS))' > $@
 FORCE:
 
+# Nobody reads errno after a square root; with it, the compiler would not vectorise one.
+$(BUILD)/trainer/optimizer.o: CFLAGS_ALL += -fno-math-errno
+
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(if $(filter trainer/% tools/stretto-train.c tests/unit/test_train% tests/multi/train%,$<),$(TRAINER_CFLAGS)) $(if $(filter docs/%,$<),-Icollectives) -c $< -o $@
+	$(CC) $(CFLAGS_ALL) $(if $(filter trainer/% tools/stretto-train.c tests/unit/test_train% tests/multi/train%,$<),$(TRAINER_CFLAGS)) $(if $(filter docs/%,$<),-Icollectives -Itrainer) -c $< -o $@
 
 $(LIB_A): $(LIB_OBJ)
 	@rm -f $@

@@ -16,12 +16,17 @@
 #include <unistd.h>
 
 #include "runtime/config.h"
+#include "tools/lib/averaging.h"
 #include "tools/lib/options.h"
+#include "trainer/delay.h"
 #include "trainer/metrics.h"
 #include "trainer/report.h"
 #include "trainer/train.h"
 
 enum { FAILED = 1, NO_COMMUNICATION = 3 };
+
+_Static_assert((int)TOOL_STRATEGIES <= (int)STRETTO_TRAIN_SIDE_BY_SIDE,
+	       "all of them can be trained");
 
 /* Longest "STRETTO_PACE=RATE:LATENCY". */
 enum { SETTING = 128 };
@@ -31,11 +36,8 @@ static const double line_seconds[] = {5.0, 0.1};
 
 /* The command line. */
 struct options {
-	struct stretto_train_options train;                           /* with the first strategy */
-	enum stretto_strategy strategies[STRETTO_TRAIN_SIDE_BY_SIDE]; /* to train side by side */
-	size_t strategy_count;
-	bool own_weight_given;
-	bool delay_given;
+	struct stretto_train_options train; /* but for the averaging */
+	struct tool_averaging averaging;    /* strategies to train side by side */
 	const char *data;
 	const char *model;    /* as given, for the summary */
 	const char *metrics;  /* path; NULL: none */
@@ -61,11 +63,6 @@ struct watch {
 enum {
 	OPT_DATA = TOOL_LONG_ONLY,
 	OPT_MODEL,
-	OPT_STRATEGY,
-	OPT_TAU,
-	OPT_DELAY,
-	OPT_OWN_WEIGHT,
-	OPT_SLICE,
 	OPT_EPOCHS,
 	OPT_STEPS,
 	OPT_BATCH,
@@ -84,20 +81,14 @@ static const struct tool_option table[] = {
 	{"data", OPT_DATA, "NAME",
 	 "fashion-mnist, or a folder of files in MNIST's format (fashion-mnist)"},
 	{"model", OPT_MODEL, "MODEL", "widths of the layers (mlp:784-512-256-10)"},
-	{"strategy", OPT_STRATEGY, "NAME",
-	 "none, sync, local, dasgd or dasgd-delta; several (a,b,c) train side by side (dasgd)"},
-	{"tau", OPT_TAU, "N", "local steps a round (4)"},
-	{"delay", OPT_DELAY, "N", "local steps an average is in flight, at most tau (2)"},
-	{"own-weight", OPT_OWN_WEIGHT, "P",
-	 "share of the own weights in a merge, 0 <= P < 1 (0.25)"},
-	{"slice", OPT_SLICE, "BYTES",
-	 "bytes of the arena sent at a time (by size, at most 8 slices)"},
-	{"epochs", OPT_EPOCHS, "N", "passes over the data (1)"},
+	TOOL_AVERAGING_ROWS{"epochs", OPT_EPOCHS, "N", "passes over the data (1)"},
 	{"steps", OPT_STEPS, "N", "stop after N local steps"},
 	{"batch", OPT_BATCH, "N", "images a step on each rank (64)"},
-	{"optimizer", OPT_OPTIMIZER, "TEXT", "sgd:lr=RATE,momentum=MU (sgd:lr=0.05,momentum=0.9)"},
+	{"optimizer", OPT_OPTIMIZER, "TEXT",
+	 "sgd:lr=,momentum=,nesterov=,decay=,clip=; adam:lr=,beta1=,beta2=,eps=,clip=; adamw: also "
+	 "decay= (sgd:lr=0.05,momentum=0.9)"},
 	{"schedule", OPT_SCHEDULE, "TEXT",
-	 "constant, step:every=STEPS,factor=F or onecycle (constant)"},
+	 "constant, step:every=STEPS,factor=F, onecycle or cosine:warmup=STEPS,floor=F (constant)"},
 	{"seed", OPT_SEED, "N", "of the initial weights and the shuffles (1)"},
 	{"pace", OPT_PACE, "RATE:LATENCY", "communicate as over such a link, e.g. 10gbit:20us"},
 	{"threads", OPT_THREADS, "N", "BLAS threads of a rank (the cores the runtime leaves free)"},
@@ -131,28 +122,6 @@ static void set_pace(struct options *options, const char *text)
 		tool_fail("--pace %.80s: expected RATE:LATENCY, such as 10gbit:20us", text);
 }
 
-/* One name, or several with commas between them. */
-static void set_strategy(struct options *options, const char *text)
-{
-	const char *at = text;
-
-	options->strategy_count = 0;
-	do {
-		size_t length = strcspn(at, ",");
-		char name[32] = "";
-
-		if (length < sizeof(name))
-			memcpy(name, at, length);
-		if (options->strategy_count == STRETTO_TRAIN_SIDE_BY_SIDE ||
-		    !stretto_strategy_find(name, &options->strategies[options->strategy_count++]))
-			tool_fail(
-				"--strategy %s: expected none, sync, local, dasgd or dasgd-delta, "
-				"or up to %d of them with commas between",
-				text, STRETTO_TRAIN_SIDE_BY_SIDE);
-		at += length;
-	} while (*at++ == ',');
-}
-
 /* Options that describe the training. */
 static bool set_training(struct options *options, int id, const char *text)
 {
@@ -183,33 +152,6 @@ static bool set_training(struct options *options, int id, const char *text)
 		return true;
 	case OPT_SEED:
 		train->seed = (uint64_t)tool_int("--seed", text, 0, INT64_MAX);
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Options that describe the averaging. */
-static bool set_averaging(struct options *options, int id, const char *text)
-{
-	struct stretto_average_options *average = &options->train.average;
-
-	switch (id) {
-	case OPT_STRATEGY:
-		set_strategy(options, text);
-		return true;
-	case OPT_TAU:
-		average->tau = (size_t)tool_int("--tau", text, 1, 1000000);
-		return true;
-	case OPT_DELAY:
-		average->delay = (size_t)tool_int("--delay", text, 0, 1000000);
-		return true;
-	case OPT_OWN_WEIGHT:
-		average->own_weight = (float)tool_double("--own-weight", text, 0, 1);
-		return true;
-	case OPT_SLICE:
-		average->slice =
-			tool_bytes("--slice", text, sizeof(float), (size_t)1 << 40) / sizeof(float);
 		return true;
 	default:
 		return false;
@@ -249,12 +191,7 @@ static void set_defaults(struct options *options)
 
 	*options = (struct options){.data = "fashion-mnist", .metrics_every = 10};
 	options->model = "mlp:784-512-256-10";
-	options->strategies[0] = STRETTO_STRATEGY_DASGD;
-	options->strategy_count = 1;
-	train->average.tau = 4;
-	train->average.delay = 2;
-	train->average.own_weight = 0.25f;
-	train->average.parameters = 1;
+	tool_averaging_defaults(&options->averaging);
 	train->model.batch = 64;
 	train->epochs = 1;
 	train->seed = 1;
@@ -263,47 +200,23 @@ static void set_defaults(struct options *options)
 	stretto_rate_parse("constant", &train->rate);
 }
 
-/*
- * The training with one of the strategies, with the defaults that depend on it: local averages what the
- * ranks have, with no share of their own; a delay that was not asked for is no longer than the round.
- */
-static struct stretto_train_options settle(const struct options *options, size_t i)
-{
-	struct stretto_train_options train = options->train;
-	struct stretto_average_options *average = &train.average;
-	const char *problem;
-
-	average->strategy = options->strategies[i];
-	if (average->strategy == STRETTO_STRATEGY_LOCAL && !options->own_weight_given)
-		average->own_weight = 0;
-	if (!options->delay_given && average->delay > average->tau)
-		average->delay = average->tau;
-	problem = stretto_average_check(average);
-	if (problem)
-		tool_fail("%s (--strategy %s --tau %zu --delay %zu --own-weight %g)", problem,
-			  stretto_strategy_name(average->strategy), average->tau, average->delay,
-			  (double)average->own_weight);
-	return train;
-}
-
 static void parse(int argc, char **argv, struct options *options)
 {
 	int id;
 
 	set_defaults(options);
 	while ((id = tool_next(&tool, argc, argv)) >= 0) {
-		options->own_weight_given |= id == OPT_OWN_WEIGHT;
-		options->delay_given |= id == OPT_DELAY;
-		if (!set_training(options, id, optarg) && !set_averaging(options, id, optarg))
+		if (!set_training(options, id, optarg) &&
+		    !tool_averaging_set(&options->averaging, id, optarg))
 			set_run(options, id, optarg);
 	}
 	if (optind < argc)
 		tool_fail("unexpected argument '%s'", argv[optind]);
-	if (options->metrics && options->strategy_count > 1)
+	if (options->metrics && options->averaging.count > 1)
 		tool_fail("--metrics goes with one strategy, not with %zu",
-			  options->strategy_count);
-	for (size_t i = 0; i < options->strategy_count; i++)
-		settle(options, i);
+			  options->averaging.count);
+	for (size_t i = 0; i < options->averaging.count; i++)
+		tool_averaging_settle(&options->averaging, i, options->train.optimizer.clip);
 }
 
 /*
@@ -400,6 +313,16 @@ static int stopped(const struct watch *watch, const struct stretto_verdict *verd
 	return FAILED;
 }
 
+/* The exit status after stretto_train_run() has failed. */
+static int not_trained(const struct watch *watch, stretto_status status)
+{
+	if (status == STRETTO_INVALID)
+		return TOOL_USAGE;
+	if (watch->writes)
+		fprintf(stderr, "stretto-train: %s\n", stretto_status_text(status));
+	return NO_COMMUNICATION;
+}
+
 static void set_watch(struct watch *watch, const struct options *options,
 		      const struct stretto_comm *world, size_t i)
 {
@@ -407,14 +330,35 @@ static void set_watch(struct watch *watch, const struct options *options,
 
 	*watch = (struct watch){
 		.options = options,
-		.name = options->strategy_count > 1 ? stretto_strategy_name(options->strategies[i])
-						    : "",
+		.name = options->averaging.count > 1
+				? stretto_strategy_name(options->averaging.strategies[i])
+				: "",
 		.writes = stretto_comm_rank(world) == 0,
 		.terminal = isatty(STDERR_FILENO) == 1,
 		.samples = samples,
 		.metrics = {.every = options->metrics_every, .samples = samples},
 		.epoch = 1,
 	};
+}
+
+/* --delay auto, for each of the trainings: measures once, chooses, and says what. */
+static stretto_status fit_delays(struct stretto_comm *world, const struct options *options,
+				 struct stretto_train_options *trainings)
+{
+	struct stretto_average_times times;
+	stretto_status status = stretto_delay_measure(world, trainings, &times);
+
+	for (size_t i = 0; i < options->averaging.count && status == STRETTO_OK; i++) {
+		struct stretto_average_options *average = &trainings[i].average;
+		size_t most = options->averaging.tau_given ? average->tau : STRETTO_DELAY_TAU;
+		enum stretto_fit fit = stretto_average_fit(average, &times, most);
+		char line[STRETTO_DELAY_LINE];
+
+		stretto_delay_describe(average, &times, fit, line);
+		if (stretto_comm_rank(world) == 0 && (!options->quiet || fit == STRETTO_FIT_SHORT))
+			fprintf(stderr, "stretto-train: --delay auto: %s\n", line);
+	}
+	return status;
 }
 
 /* Trains with loaded data; the exit status. */
@@ -427,7 +371,7 @@ static int train(struct stretto_comm *world, struct options *options)
 	struct stretto_report report = {
 		.trainings = trainings,
 		.results = results,
-		.count = options->strategy_count,
+		.count = options->averaging.count,
 		.model = options->model,
 		.ranks = stretto_comm_size(world),
 	};
@@ -435,27 +379,32 @@ static int train(struct stretto_comm *world, struct options *options)
 	int code = 0;
 
 	set_watch(first, options, world, 0);
-	for (size_t i = 0; i < options->strategy_count; i++) {
+	for (size_t i = 0; i < options->averaging.count; i++) {
 		set_watch(&watches[i], options, world, i);
-		trainings[i] = settle(options, i);
+		trainings[i] = options->train;
+		trainings[i].average = tool_averaging_settle(&options->averaging, i,
+							     options->train.optimizer.clip);
 		trainings[i].observer = observe;
 		trainings[i].context = &watches[i];
+		if (!options->averaging.warmup_given)
+			trainings[i].average.warmup =
+				stretto_train_steps(&trainings[i], report.ranks) / 2;
+	}
+	if (options->averaging.delay_auto) {
+		status = fit_delays(world, options, trainings);
+		if (status != STRETTO_OK)
+			return not_trained(first, status);
 	}
 	/* A file that cannot be created stops the training at the first vote. */
 	if (first->writes && options->metrics &&
 	    stretto_metrics_open(&first->metrics, options->metrics) != STRETTO_OK)
 		first->metrics.failed = true;
-	status = stretto_train_run(world, trainings, options->strategy_count, results);
+	status = stretto_train_run(world, trainings, options->averaging.count, results);
 	if (stretto_metrics_close(&first->metrics) != STRETTO_OK)
 		code = FAILED;
-	if (status == STRETTO_INVALID)
-		return TOOL_USAGE;
-	if (status != STRETTO_OK) {
-		if (first->writes)
-			fprintf(stderr, "stretto-train: %s\n", stretto_status_text(status));
-		return NO_COMMUNICATION;
-	}
-	for (size_t i = 0; i < options->strategy_count; i++)
+	if (status != STRETTO_OK)
+		return not_trained(first, status);
+	for (size_t i = 0; i < options->averaging.count; i++)
 		if (results[i].verdict.stop != STRETTO_STOP_NONE)
 			return stopped(first, &results[i].verdict);
 	if (!first->writes)

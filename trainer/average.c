@@ -1,69 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Two ranks, dasgd, tau = 2, d = 1, arenas X Y Z; "X>Z" is the average of X into Z in flight:
- *
- *	step  pass reads  waits  merges  writes  starts   in flight during the next step
- *	1     X           -      -       X       -        -
- *	2     X           -      -       X       X>Z      X>Z    (X is the snapshot of round 1)
- *	3     X           X>Z    Z       Y       -        -      (X was in flight when the pass
- *began) 4     Y           -      -       Y       Y>Z      Y>Z 5     Y           Y>Z    Z       X -
- *-
- *
- * With d = 2 = tau, step 4 reads Y (written by step 3, since X was in flight), merges Z of X>Z, and
- * starts Y>Z: slice by slice, so that Z is never written before its old contents were merged.
- */
 #include "trainer/average.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/log.h"
 #include "trainer/loop.h"
-#include "trainer/route.h"
 
-/* Arenas of weights at most: two that take turns as current and snapshot, one for the average. */
-enum { TURNS = 2, AVERAGE = 2, WEIGHTS = 3 };
+/* Floats of a block: those of all arenas in a pass fit into a core's own cache. */
+enum { BLOCK = 2048 };
 
-struct stretto_average {
-	struct stretto_comm *comm;              /* borrowed */
-	struct stretto_average_options options; /* with delay 0 for strategies that merge at once */
-	const struct stretto_strategy_row *row; /* of the strategy; of none if there is one rank */
-	struct stretto_slicing slicing;         /* of the arenas */
-	float *weights[WEIGHTS];                /* registered arenas; NULL: not needed */
-	float *gradients;                       /* registered arena */
-	size_t current;                         /* index of the weights now */
-	struct stretto_route routes[TURNS];     /* from weights[i], or [0] from the gradients */
-	struct stretto_route *flight;           /* not yet merged; NULL: none */
-	size_t merge_step;                      /* when it is due, in local steps */
-	size_t step;                            /* local steps done */
-	size_t ready;                           /* gradients [ready, parameters) are final */
-	size_t slices_started;                  /* of the gradients in this step, from the end */
-	struct stretto_flight_log log;          /* of all routes */
-	uint64_t bytes_copied;                  /* by import and export */
+static const struct {
+	const char *word;
+	const struct stretto_strategy_ops *strategy;
+} table[STRETTO_STRATEGY_COUNT] = {
+#define X(name, word, symbol) [name] = {word, &stretto_strategy_##symbol},
+	STRETTO_STRATEGY_MAP(X)
+#undef X
 };
-
-static const struct stretto_strategy_row rows[STRETTO_STRATEGY_COUNT] = {
-	[STRETTO_STRATEGY_NONE] = {"none", STRETTO_AVERAGED_NOTHING, false, false},
-	[STRETTO_STRATEGY_SYNC] = {"sync", STRETTO_AVERAGED_GRADIENTS, false, false},
-	[STRETTO_STRATEGY_LOCAL] = {"local", STRETTO_AVERAGED_WEIGHTS, false, false},
-	[STRETTO_STRATEGY_DASGD] = {"dasgd", STRETTO_AVERAGED_WEIGHTS, true, false},
-	[STRETTO_STRATEGY_DASGD_DELTA] = {"dasgd-delta", STRETTO_AVERAGED_WEIGHTS, true, true},
-};
-
-const struct stretto_strategy_row *stretto_strategy_row(enum stretto_strategy strategy)
-{
-	return &rows[strategy];
-}
 
 const char *stretto_strategy_name(enum stretto_strategy strategy)
 {
-	return (unsigned)strategy < STRETTO_STRATEGY_COUNT ? rows[strategy].name : "?";
+	return (unsigned)strategy < STRETTO_STRATEGY_COUNT ? table[strategy].word : "?";
 }
 
 bool stretto_strategy_find(const char *word, enum stretto_strategy *strategy)
 {
 	for (size_t i = 0; i < STRETTO_STRATEGY_COUNT; i++) {
-		if (strcmp(word, rows[i].name) == 0) {
+		if (strcmp(word, table[i].word) == 0) {
 			*strategy = (enum stretto_strategy)i;
 			return true;
 		}
@@ -71,118 +36,132 @@ bool stretto_strategy_find(const char *word, enum stretto_strategy *strategy)
 	return false;
 }
 
+const char *stretto_check_round(const struct stretto_average_options *options)
+{
+	return options->tau < 1 ? "tau must be at least 1" : NULL;
+}
+
+const char *stretto_check_own_weight(const struct stretto_average_options *options)
+{
+	return options->own_weight >= 0.0f && options->own_weight < 1.0f
+		       ? NULL
+		       : "the own weight must be at least 0 and less than 1";
+}
+
+const char *stretto_check_delayed(const struct stretto_average_options *options)
+{
+	const char *problem = stretto_check_round(options);
+
+	if (!problem)
+		problem = stretto_check_own_weight(options);
+	if (!problem && options->delay > options->tau)
+		problem = "the delay must not be greater than tau";
+	return problem;
+}
+
+const char *stretto_check_outer(const struct stretto_average_options *options)
+{
+	if (!(options->outer_rate >= 0.0f && options->outer_rate <= 1000.0f))
+		return "the outer rate must be more than 0 and at most 1000";
+	if (!(options->outer_momentum >= 0.0f && options->outer_momentum < 1.0f))
+		return "the outer momentum must be at least 0 and less than 1";
+	return NULL;
+}
+
 const char *stretto_average_check(const struct stretto_average_options *options)
 {
+	const struct stretto_strategy_ops *strategy;
+
 	if ((unsigned)options->strategy >= STRETTO_STRATEGY_COUNT)
 		return "no such strategy";
 	if (options->parameters < 1)
 		return "there must be at least one parameter";
-	if (rows[options->strategy].averaged != STRETTO_AVERAGED_WEIGHTS)
-		return NULL;
-	if (options->tau < 1)
-		return "tau must be at least 1";
-	if (!(options->own_weight >= 0.0f && options->own_weight < 1.0f))
-		return "the own weight must be at least 0 and less than 1";
-	if (rows[options->strategy].delayed && options->delay > options->tau)
-		return "the delay must not be greater than tau";
-	return NULL;
+	if (!(options->clip >= 0.0f))
+		return "the norm to clip to must be at least 0";
+	strategy = table[options->strategy].strategy;
+	return strategy->check ? strategy->check(options) : NULL;
+}
+
+/* The options with defaults in the place of zeros. */
+static struct stretto_average_options settled(const struct stretto_average_options *options)
+{
+	struct stretto_average_options settled = *options;
+
+	if (settled.outer_rate == 0.0f)
+		settled.outer_rate = 1.0f;
+	if (settled.fragments == 0)
+		settled.fragments = 1;
+	return settled;
 }
 
 double stretto_average_effective_steps(const struct stretto_average_options *options, int ranks)
 {
-	const struct stretto_strategy_row *row = &rows[options->strategy];
+	const struct stretto_strategy_ops *strategy = table[options->strategy].strategy;
+	struct stretto_average_options all = settled(options);
 
-	if (row->averaged != STRETTO_AVERAGED_WEIGHTS)
+	if (!strategy->effective_steps)
 		return 1.0;
-	if (!row->delayed || row->delta || ranks == 1)
-		return (double)options->tau;
-	return (double)options->tau - (double)options->delay * (1.0 - (double)options->own_weight);
+	return ranks == 1 ? (double)options->tau : strategy->effective_steps(&all);
 }
 
-void stretto_pass_merge(const struct stretto_pass *pass)
+enum stretto_fit stretto_fit_tau(struct stretto_average_options *options, size_t steps, size_t most)
 {
-	const float *average = pass->average, *snapshot = pass->snapshot;
-	float own = pass->own_weight, other = 1.0f - own;
-	float *next = pass->next;
+	size_t tau = steps < most ? steps : most;
 
-	if (!average)
-		return;
-	if (snapshot) {
-		LOOP_INDEPENDENT
-		for (size_t i = 0; i < pass->count; i++)
-			next[i] += other * (average[i] - snapshot[i]);
-	} else {
-		LOOP_INDEPENDENT
-		for (size_t i = 0; i < pass->count; i++)
-			next[i] = own * next[i] + other * average[i];
-	}
+	if (options->tau < tau)
+		options->tau = tau;
+	return steps <= most ? STRETTO_FIT_HIDES : STRETTO_FIT_SHORT;
 }
 
-/* Whether an average must go to another arena than its source. */
-static bool out_of_place(const struct stretto_average *average)
+enum stretto_fit stretto_fit_delay(struct stretto_average_options *options, size_t steps,
+				   size_t most)
 {
-	return average->options.delay > 0 || average->options.own_weight > 0.0f;
+	options->delay = steps < most ? steps : most;
+	return stretto_fit_tau(options, steps, most);
 }
 
-static stretto_status allocate(struct stretto_average *average, float **arena)
+enum stretto_fit stretto_average_fit(struct stretto_average_options *options,
+				     const struct stretto_average_times *times, size_t most_tau)
+{
+	const struct stretto_strategy_ops *strategy = table[options->strategy].strategy;
+	double steps = ceil(times->average / times->step);
+
+	if (!strategy->fit || most_tau < 1 || !(times->step > 0) || !(times->average >= 0))
+		return STRETTO_FIT_NOTHING;
+	if (steps < 1)
+		steps = 1;
+	/* More than any delay, and still a size_t. */
+	if (steps > 1e9)
+		steps = 1e9;
+	return strategy->fit(options, (size_t)steps, most_tau);
+}
+
+stretto_status stretto_average_allocate(struct stretto_average *average,
+					enum stretto_arena_kind kind, size_t floats, float **arena)
 {
 	void *memory = NULL;
-	stretto_status status =
-		stretto_alloc(average->comm, average->options.parameters * sizeof(float), &memory);
+	stretto_status status = stretto_alloc(average->comm, floats * sizeof(float), &memory);
 
-	if (status == STRETTO_OK)
-		*arena = memory;
-	return status;
-}
-
-/* Opens the routes of a strategy that averages weights, with the arenas they need. */
-static stretto_status open_weights(struct stretto_average *average)
-{
-	size_t turns = average->options.delay > 0 ? TURNS : 1;
-	size_t target = out_of_place(average) ? AVERAGE : 0;
-	stretto_status status = STRETTO_OK;
-
-	if (target == AVERAGE)
-		status = allocate(average, &average->weights[AVERAGE]);
-	if (status == STRETTO_OK && turns == TURNS)
-		status = allocate(average, &average->weights[1]);
-	for (size_t i = 0; i < turns && status == STRETTO_OK; i++)
-		status = stretto_route_open(average->comm, &average->slicing, average->weights[i],
-					    average->weights[target], &average->routes[i]);
-	return status;
-}
-
-static stretto_status open_arenas(struct stretto_average *average)
-{
-	stretto_status status = allocate(average, &average->weights[0]);
-
-	if (status == STRETTO_OK)
-		status = allocate(average, &average->gradients);
 	if (status != STRETTO_OK)
 		return status;
-	if (average->row->averaged == STRETTO_AVERAGED_GRADIENTS)
-		return stretto_route_open(average->comm, &average->slicing, average->gradients,
-					  average->gradients, &average->routes[0]);
-	if (average->row->averaged == STRETTO_AVERAGED_WEIGHTS)
-		return open_weights(average);
+	average->arenas[average->arena_count++] = memory;
+	average->memory += floats * sizeof(float);
+	average->weight_arenas += kind == STRETTO_ARENA_WEIGHTS;
+	average->gradient_arenas += kind == STRETTO_ARENA_GRADIENTS;
+	*arena = memory;
 	return STRETTO_OK;
 }
 
-/*
- * Up to eight slices of whole cache lines. Each slice wakes the progress thread several times,
- * which on a shared core is taken from compute: weights have steps of time and travel in slices of
- * a MiB or more; gradients have only the rest of the backward pass, and take smaller ones.
- */
-static size_t default_slice(const struct stretto_average *average)
+size_t stretto_average_slice(const struct stretto_average *average, size_t count, size_t least)
 {
 	const size_t line = 16, most = 8;
-	size_t parameters = average->options.parameters;
-	size_t least = average->row->averaged == STRETTO_AVERAGED_WEIGHTS ? 262144 : 65536;
-	size_t slices = parameters / least;
+	size_t slices = count / least;
 
+	if (average->options.slice)
+		return average->options.slice;
 	if (slices > most)
 		slices = most;
-	return slices < 2 ? parameters : (parameters / slices + line) / line * line;
+	return slices < 2 ? count : (count / slices + line) / line * line;
 }
 
 stretto_status stretto_average_new(struct stretto_comm *comm,
@@ -201,18 +180,12 @@ stretto_status stretto_average_new(struct stretto_comm *comm,
 	if (!average)
 		return STRETTO_NO_MEMORY;
 	average->comm = comm;
-	average->options = *options;
-	average->row = &rows[options->strategy];
-	if (stretto_comm_size(comm) == 1)
-		average->row = &rows[STRETTO_STRATEGY_NONE];
-	if (!average->row->delayed)
-		average->options.delay = 0;
-	average->slicing.count = options->parameters;
-	average->slicing.slice = options->slice ? options->slice : default_slice(average);
+	average->options = settled(options);
+	average->strategy = stretto_comm_size(comm) == 1 ? &stretto_strategy_none
+							 : table[options->strategy].strategy;
+	average->state = options->parameters;
 	average->ready = options->parameters;
-	for (size_t i = 0; i < TURNS; i++)
-		average->routes[i].log = &average->log;
-	status = open_arenas(average);
+	status = average->strategy->open(average);
 	if (status != STRETTO_OK) {
 		stretto_average_free(average);
 		return status;
@@ -225,39 +198,26 @@ void stretto_average_free(struct stretto_average *average)
 {
 	if (!average)
 		return;
-	for (size_t i = 0; i < TURNS; i++)
-		stretto_route_close(&average->routes[i]);
-	for (size_t i = 0; i < WEIGHTS; i++)
-		stretto_free(average->comm, average->weights[i]);
-	stretto_free(average->comm, average->gradients);
+	if (average->strategy->close && average->own)
+		average->strategy->close(average);
+	for (size_t i = 0; i < average->arena_count; i++)
+		stretto_free(average->comm, average->arenas[i]);
 	free(average);
+}
+
+size_t stretto_average_state(const struct stretto_average *average)
+{
+	return average->state;
 }
 
 float *stretto_average_weights(struct stretto_average *average)
 {
-	return average->weights[average->current];
+	return average->weights;
 }
 
 float *stretto_average_gradients(struct stretto_average *average)
 {
 	return average->gradients;
-}
-
-/* Starts the slices of the gradients that are final as a whole, the last one of the arena first. */
-static stretto_status start_gradients(struct stretto_average *average)
-{
-	size_t slices = average->routes[0].count;
-	stretto_status status = STRETTO_OK;
-
-	while (average->slices_started < slices && status == STRETTO_OK) {
-		size_t k = slices - 1 - average->slices_started;
-
-		if (k * average->slicing.slice < average->ready)
-			break;
-		status = stretto_route_start(&average->routes[0], k);
-		average->slices_started++;
-	}
-	return status;
 }
 
 stretto_status stretto_average_ready(struct stretto_average *average, size_t first, size_t count)
@@ -269,136 +229,101 @@ stretto_status stretto_average_ready(struct stretto_average *average, size_t fir
 		return STRETTO_INVALID;
 	}
 	average->ready = first;
-	if (average->row->averaged == STRETTO_AVERAGED_GRADIENTS)
-		return start_gradients(average);
-	if (average->flight)
-		stretto_route_look(average->flight, average->flight->count - 1);
-	return STRETTO_OK;
+	return average->strategy->ready ? average->strategy->ready(average) : STRETTO_OK;
 }
 
-/* What a step does besides the optimiser's work. */
-struct plan {
-	struct stretto_route *finish; /* waited for, slice by slice; NULL: none */
-	struct stretto_route *start;  /* started, slice by slice; NULL: none */
-	bool merge;                   /* the average of `finish` is merged into the weights */
-	bool backwards;               /* slices from the last to the first */
-	size_t next;                  /* index of the arena that is written */
-};
-
-static struct plan plan_step(struct stretto_average *a)
+/* The sum of squares, in several sums side by side and in double: the same bits on every machine. */
+static double sum_of_squares(const float *x, size_t count)
 {
-	struct plan plan = {.next = a->current};
+	enum { LANES = 8 };
+	double sums[LANES] = {0}, sum = 0;
+	size_t whole = count / LANES * LANES;
 
-	if (a->row->averaged == STRETTO_AVERAGED_GRADIENTS) {
-		plan.finish = &a->routes[0];
-		plan.backwards = true;
-	} else if (a->row->averaged == STRETTO_AVERAGED_WEIGHTS) {
-		if (a->flight == &a->routes[a->current])
-			plan.next = 1 - a->current;
-		if (a->flight && a->merge_step == a->step + 1) {
-			plan.finish = a->flight;
-			plan.merge = true;
-		}
-		if ((a->step + 1) % a->options.tau == 0)
-			plan.start = &a->routes[plan.next];
-	}
-	return plan;
+	for (size_t i = 0; i < whole; i += LANES)
+		for (size_t lane = 0; lane < LANES; lane++)
+			sums[lane] += (double)x[i + lane] * (double)x[i + lane];
+	for (size_t i = whole; i < count; i++)
+		sum += (double)x[i] * (double)x[i];
+	for (size_t lane = 0; lane < LANES; lane++)
+		sum += sums[lane];
+	return sum;
 }
 
-/* Fills in what is merged into slice `pass` from the average in flight. */
-static void plan_merge(const struct stretto_average *average, struct stretto_pass *pass)
+void stretto_average_clip(struct stretto_average *average)
 {
-	pass->own_weight = average->options.own_weight;
-	pass->average = average->weights[AVERAGE] + pass->first;
-	if (average->row->delta)
-		pass->snapshot = average->weights[average->flight - average->routes] + pass->first;
+	double most = (double)average->options.clip, norm;
+
+	average->scale = 1.0f;
+	if (most <= 0)
+		return;
+	norm = sqrt(sum_of_squares(average->gradients, average->options.parameters));
+	if (norm > most)
+		average->scale = (float)(most / norm);
 }
 
-static stretto_status step_slice(struct stretto_average *average, const struct plan *plan, size_t k,
-				 stretto_update *update, void *context)
+static void scale(float factor, float *x, size_t count)
 {
-	size_t first = k * average->slicing.slice;
-	struct stretto_pass pass = {
-		.weights = average->weights[average->current] + first,
-		.gradients = average->gradients + first,
-		.next = average->weights[plan->next] + first,
-		.first = first,
-		.count = stretto_slicing_length(&average->slicing, k),
-	};
-	stretto_status status = STRETTO_OK;
-
-	if (plan->finish)
-		status = stretto_route_finish(plan->finish, k);
-	if (status != STRETTO_OK)
-		return status;
-	if (plan->merge)
-		plan_merge(average, &pass);
-	update(context, &pass);
-	return plan->start ? stretto_route_start(plan->start, k) : STRETTO_OK;
+	for (size_t i = 0; i < count; i++)
+		x[i] *= factor;
 }
 
-/* Waits for the average that has been started and merges it into the current weights, in place. */
-static stretto_status merge_now(struct stretto_average *average)
+void stretto_average_pass(struct stretto_average *average, const struct stretto_work *work,
+			  size_t first, size_t count)
 {
-	size_t slices = average->flight->count;
-	stretto_status status = STRETTO_OK;
+	const float *stepped = work->stepped ? work->stepped : work->gradients;
 
-	for (size_t k = 0; k < slices && status == STRETTO_OK; k++) {
+	for (size_t end = first + count; first < end; first += BLOCK) {
 		struct stretto_pass pass = {
-			.first = k * average->slicing.slice,
-			.count = stretto_slicing_length(&average->slicing, k),
+			.weights = work->weights + first,
+			.gradients = stepped + first,
+			.next = work->next + first,
+			.first = first,
+			.state = first,
+			.count = end - first < BLOCK ? end - first : BLOCK,
+			.update = average->updates + 1,
 		};
 
-		pass.next = average->weights[average->current] + pass.first;
-		status = stretto_route_finish(average->flight, k);
-		if (status != STRETTO_OK || !out_of_place(average))
-			continue;
-		plan_merge(average, &pass);
-		stretto_pass_merge(&pass);
+		if (average->scale != 1.0f)
+			scale(average->scale, work->gradients + first, pass.count);
+		if (work->before)
+			work->before(work->context, first, pass.count);
+		average->update(average->context, &pass);
+		if (work->after)
+			work->after(work->context, first, pass.count);
 	}
-	average->flight = NULL;
-	return status;
 }
 
 stretto_status stretto_average_step(struct stretto_average *average, stretto_update *update,
 				    void *context)
 {
-	size_t slices = stretto_slicing_slices(&average->slicing);
-	stretto_status status = stretto_average_ready(average, 0, average->ready);
-	struct plan plan = plan_step(average);
+	stretto_status status;
 
-	for (size_t i = 0; i < slices && status == STRETTO_OK; i++)
-		status = step_slice(average, &plan, plan.backwards ? slices - 1 - i : i, update,
-				    context);
+	average->update = update;
+	average->context = context;
+	status = stretto_average_ready(average, 0, average->ready);
+	if (status == STRETTO_OK)
+		status = average->strategy->step(average);
 	average->step++;
-	average->current = plan.next;
 	average->ready = average->options.parameters;
-	average->slices_started = 0;
-	if (plan.merge)
-		average->flight = NULL;
-	if (plan.start) {
-		average->flight = plan.start;
-		average->merge_step = average->step + average->options.delay;
-	}
-	if (status == STRETTO_OK && average->flight && average->options.delay == 0)
-		status = merge_now(average);
 	return status;
 }
 
 stretto_status stretto_average_drain(struct stretto_average *average)
 {
-	stretto_status status = STRETTO_OK;
-	float *weights;
+	return average->strategy->drain ? average->strategy->drain(average) : STRETTO_OK;
+}
 
-	if (average->row->averaged != STRETTO_AVERAGED_WEIGHTS)
-		return STRETTO_OK;
-	if (average->flight)
-		status = merge_now(average);
-	if (status != STRETTO_OK)
-		return status;
-	weights = average->weights[average->current];
-	return stretto_allreduce(average->comm, weights, weights, average->options.parameters,
-				 STRETTO_F32, STRETTO_AVG);
+stretto_status stretto_average_visit(struct stretto_average *average, bool restore,
+				     stretto_average_visitor *visit, void *context)
+{
+	size_t bytes = average->options.parameters * sizeof(float);
+	stretto_status status = visit(context, "step", &average->step, sizeof(average->step));
+
+	if (status == STRETTO_OK)
+		status = visit(context, "updates", &average->updates, sizeof(average->updates));
+	if (status == STRETTO_OK && average->strategy->visit)
+		status = average->strategy->visit(average, restore, visit, context);
+	return status == STRETTO_OK ? visit(context, "weights", average->weights, bytes) : status;
 }
 
 void stretto_average_stats(const struct stretto_average *average,
@@ -411,10 +336,10 @@ void stretto_average_stats(const struct stretto_average *average,
 		.bytes_copied = average->bytes_copied,
 		.exposed_seconds = average->log.exposed,
 		.in_flight_seconds = average->log.in_flight,
-		.gradient_arenas = 1,
+		.weight_arenas = average->weight_arenas,
+		.gradient_arenas = average->gradient_arenas,
+		.memory = average->memory,
 	};
-	for (size_t i = 0; i < WEIGHTS; i++)
-		stats->weight_arenas += average->weights[i] != NULL;
 }
 
 void stretto_average_import(struct stretto_average *average, size_t first, size_t count,

@@ -23,8 +23,50 @@ static double seconds(void)
 	return (double)stretto_now() * 1e-9;
 }
 
-stretto_status stretto_route_open(struct stretto_comm *comm, const struct stretto_slicing *slicing,
-				  const float *in, float *out, struct stretto_route *route)
+/* The operation of slice k, from the arenas' beginnings and the collective. */
+typedef struct stretto_coll_args make_slice(const struct stretto_comm *comm,
+					    const struct stretto_slicing *slicing, size_t k,
+					    struct stretto_coll_args args);
+
+static struct stretto_coll_args make_average(const struct stretto_comm *comm,
+					     const struct stretto_slicing *slicing, size_t k,
+					     struct stretto_coll_args args)
+{
+	size_t first = k * slicing->slice;
+
+	(void)comm;
+	args.collective = STRETTO_ALLREDUCE;
+	args.in = (const float *)args.in + first;
+	args.out = (float *)args.out + first;
+	args.count = stretto_slicing_length(slicing, k);
+	return args;
+}
+
+static struct stretto_coll_args make_scatter(const struct stretto_comm *comm,
+					     const struct stretto_slicing *slicing, size_t k,
+					     struct stretto_coll_args args)
+{
+	args.collective = STRETTO_REDUCE_SCATTER;
+	args.count = slicing->slice / (size_t)stretto_comm_size(comm);
+	args.in = (const float *)args.in + k * slicing->slice;
+	args.out = (float *)args.out + k * args.count;
+	return args;
+}
+
+static struct stretto_coll_args make_gather(const struct stretto_comm *comm,
+					    const struct stretto_slicing *slicing, size_t k,
+					    struct stretto_coll_args args)
+{
+	args.collective = STRETTO_ALLGATHER;
+	args.count = slicing->slice / (size_t)stretto_comm_size(comm);
+	args.out = (float *)args.out + k * slicing->slice;
+	args.in = (float *)args.out + (size_t)stretto_comm_rank(comm) * args.count;
+	return args;
+}
+
+static stretto_status open_route(struct stretto_comm *comm, const struct stretto_slicing *slicing,
+				 make_slice *make, const struct stretto_coll_args *arenas,
+				 struct stretto_route *route)
 {
 	stretto_status status = STRETTO_OK;
 	size_t slices = stretto_slicing_slices(slicing);
@@ -34,16 +76,43 @@ stretto_status stretto_route_open(struct stretto_comm *comm, const struct strett
 	if (!route->slices)
 		return STRETTO_NO_MEMORY;
 	while (route->count < slices && status == STRETTO_OK) {
-		size_t k = route->count, first = k * slicing->slice;
+		size_t k = route->count;
+		struct stretto_coll_args args = make(comm, slicing, k, *arenas);
 
-		status = stretto_allreduce_init(comm, in + first, out + first,
-						stretto_slicing_length(slicing, k), STRETTO_F32,
-						STRETTO_AVG, &route->slices[k].request);
+		status = stretto_coll_init(comm, &args, &route->slices[k].request);
 		route->count += status == STRETTO_OK;
 	}
 	if (status != STRETTO_OK)
 		stretto_route_close(route);
 	return status;
+}
+
+stretto_status stretto_route_open(struct stretto_comm *comm, const struct stretto_slicing *slicing,
+				  const float *in, float *out, struct stretto_route *route)
+{
+	const struct stretto_coll_args arenas = {
+		.in = in, .out = out, .type = STRETTO_F32, .op = STRETTO_AVG};
+
+	return open_route(comm, slicing, make_average, &arenas, route);
+}
+
+stretto_status stretto_route_open_scatter(struct stretto_comm *comm,
+					  const struct stretto_slicing *slicing, const float *in,
+					  float *out, struct stretto_route *route)
+{
+	const struct stretto_coll_args arenas = {
+		.in = in, .out = out, .type = STRETTO_F32, .op = STRETTO_AVG};
+
+	return open_route(comm, slicing, make_scatter, &arenas, route);
+}
+
+stretto_status stretto_route_open_gather(struct stretto_comm *comm,
+					 const struct stretto_slicing *slicing, float *arena,
+					 struct stretto_route *route)
+{
+	const struct stretto_coll_args arenas = {.out = arena, .type = STRETTO_F32};
+
+	return open_route(comm, slicing, make_gather, &arenas, route);
 }
 
 void stretto_route_close(struct stretto_route *route)
@@ -104,6 +173,14 @@ stretto_status stretto_route_finish(struct stretto_route *route, size_t k)
 	if (route->finished == route->count)
 		land(route);
 	return status;
+}
+
+bool stretto_route_done(const struct stretto_route *route, size_t k)
+{
+	bool done = false;
+
+	/* An error is left for stretto_route_finish(). */
+	return stretto_test(route->slices[k].request, &done) != STRETTO_OK || done;
 }
 
 void stretto_route_look(struct stretto_route *route, size_t k)

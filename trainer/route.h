@@ -2,7 +2,8 @@
 /*
  * route.h: the average of one arena into another (or itself), sliced, persistent and timed.
  *
- * A route is a row of persistent allreduce operations, one a slice. A *flight* is one use of it:
+ * A route is a row of persistent operations, one a slice: allreduces, or the two halves of one, a
+ * reduce-scatter and an all-gather, where something is done in between. A *flight* is one use of it:
  * every slice is started once and finished once, and the times from the first start to the last
  * finish are added up. Slices of a new flight may start before the last slices of another route's
  * flight are finished.
@@ -56,6 +57,19 @@ size_t stretto_slicing_length(const struct stretto_slicing *slicing, size_t k);
 stretto_status stretto_route_open(struct stretto_comm *comm, const struct stretto_slicing *slicing,
 				  const float *in, float *out, struct stretto_route *route);
 
+/*
+ * The same for the first half: the rank's block of the average of slice k of `in` goes to
+ * out + k * block, block = slice / ranks. All slices must be whole and multiples of the ranks.
+ */
+stretto_status stretto_route_open_scatter(struct stretto_comm *comm,
+					  const struct stretto_slicing *slicing, const float *in,
+					  float *out, struct stretto_route *route);
+
+/* And for the second, in place: each rank's block of every slice of `arena` goes to all. */
+stretto_status stretto_route_open_gather(struct stretto_comm *comm,
+					 const struct stretto_slicing *slicing, float *arena,
+					 struct stretto_route *route);
+
 /* Waits for what is in flight (errors are ignored) and releases all. A zeroed route is left as is.
  */
 void stretto_route_close(struct stretto_route *route);
@@ -65,6 +79,9 @@ stretto_status stretto_route_start(struct stretto_route *route, size_t k);
 
 /* Ends slice k, started before: looks, and waits if it is not complete (exposed time). */
 stretto_status stretto_route_finish(struct stretto_route *route, size_t k);
+
+/* Whether slice k, started before, is complete; does not block. */
+bool stretto_route_done(const struct stretto_route *route, size_t k);
 
 /*
  * Looks at slice k, the last to complete, and notes the time if it is still in flight. Its errors

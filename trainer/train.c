@@ -111,6 +111,7 @@ static stretto_status open_run(struct run *run)
 	stretto_status status = stretto_model_init(&run->model, &options->model);
 
 	average.parameters = run->model.parameters;
+	average.clip = options->optimizer.clip;
 	run->shard = (struct stretto_shard){
 		.samples = options->dataset->train.count,
 		.batch = options->model.batch,
@@ -125,10 +126,10 @@ static stretto_status open_run(struct run *run)
 	if (status == STRETTO_OK)
 		status = stretto_windows_init(&run->windows, run->steps, average.tau);
 	if (status == STRETTO_OK)
-		status = stretto_optimizer_init(&run->optimizer, &options->optimizer,
-						run->model.parameters);
-	if (status == STRETTO_OK)
 		status = stretto_average_new(run->comm, &average, &run->average);
+	if (status == STRETTO_OK)
+		status = stretto_optimizer_init(&run->optimizer, &options->optimizer,
+						stretto_average_state(run->average));
 	if (status == STRETTO_OK)
 		status = stretto_vote_init(&run->vote, run->comm);
 	if (status == STRETTO_NO_MEMORY)
@@ -171,6 +172,9 @@ static stretto_status step(struct run *run, double *loss)
 	};
 	stretto_status status;
 
+	/* Before the backward pass: acco updates weights during it. */
+	run->optimizer.rate = options->optimizer.rate *
+			      (float)stretto_rate_at(&options->rate, run->step, run->steps);
 	if (run->step % per_epoch == 0)
 		stretto_shard_shuffle(&run->shard, run->step / per_epoch);
 	stretto_dataset_batch(options->dataset, &options->dataset->train, batch,
@@ -181,8 +185,6 @@ static stretto_status step(struct run *run, double *loss)
 	status = stretto_model_backward(&run->model, &backward);
 	if (status != STRETTO_OK)
 		return status;
-	run->optimizer.rate = options->optimizer.rate *
-			      (float)stretto_rate_at(&options->rate, run->step, run->steps);
 	run->step++;
 	return stretto_average_step(run->average, stretto_optimizer_update, &run->optimizer);
 }

@@ -47,8 +47,23 @@ exact_sums() {
 	[ "$(block text docs/reproducibility.md | grep ranks:)" = "$(cat "$build/sum_exact.out")" ]
 }
 
+# With every strategy that makes them equal in the end, all ranks have learned, and the same.
+regressions() {
+	for strategy in sync local dasgd dasgd-delta post-local overlap-local dga co2 acco streaming; do
+		out=$(timeout -k 5 60 "$build/stretto-run" -n 3 "$build/docs/examples/logistic_regression" $strategy) || return 1
+		[ "$(echo "$out" | grep -c "of 3: $strategy, accuracy 0\.9[5-9].*, bias")" = 3 ] || return 1
+		[ "$(echo "$out" | sed 's/.*: //' | sort -u | wc -l)" = 1 ] || return 1
+	done
+}
+
+alone() {
+	"$build/docs/examples/logistic_regression" | grep -q 'rank 0 of 1: dasgd, accuracy 0\.9'
+}
+
 ok the_readme_quotes_its_example is_quoted README.md background_allreduce
 ok reproducibility_quotes_its_example is_quoted docs/reproducibility.md sum_exact
 ok a_background_sum_is_complete background_sums
 ok an_exact_sum_has_the_documented_bits exact_sums
+ok a_regression_is_learned_alike_with_every_strategy regressions
+ok a_regression_is_learned_on_one_rank alone
 [ $failures = 0 ]

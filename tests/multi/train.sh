@@ -93,6 +93,26 @@ fi
 	timeout 60 "$build/stretto-train" $noise --json >"$dir/out" 2>"$dir/err"
 	check "one rank, without the launcher" [ "$(value ranks)" = 1 ]
 
+	repeats() { # repeats STRATEGY: the same loss and accuracy twice, nothing copied
+		train $noise --strategy "$1" --epochs 4 --json --optimizer adamw:lr=0.01 --schedule cosine:warmup=5
+		[ "$status" = 0 ] && [ "$(value bytes_copied)" = 0 ] && [ "$(value strategy)" = "$1" ] || return 1
+		first="$(value loss) $(value test_accuracy)"
+		train $noise --strategy "$1" --epochs 4 --json --optimizer adamw:lr=0.01 --schedule cosine:warmup=5
+		[ "$first" = "$(value loss) $(value test_accuracy)" ]
+	}
+	for strategy in post-local overlap-local dga co2 acco streaming; do
+		check "trains and repeats itself: $strategy" repeats $strategy
+	done
+
+	# A link whose latency alone is many steps, and rounds of two at most.
+	train $noise --delay auto --tau 2 --steps 4 --pace 1gbit:50ms
+	check "--delay auto: says that nothing hides an average" grep -q \
+		'^stretto-train: --delay auto: a step computes .* nothing hides it; dasgd goes on with delay 2 and tau 2' "$dir/err"
+	train --data "$dir/noise" --model mlp:16-8-10 --batch 10 --delay auto --json --strategy dasgd,sync
+	chosen=$(sed -n 's/.*dasgd .*with delay \([0-9]*\) and tau \([0-9]*\).*/"tau": \2, "delay": \1,/p' "$dir/err")
+	check "--delay auto: the delay that is said is the one that is used" grep -q "\"dasgd\".*$chosen" "$dir/out"
+	check "--delay auto: sync has none" grep -q 'sync has no delay to choose' "$dir/err"
+
 	train $noise --epochs 20 --metrics /dev/full
 	check "a full disk: status 1 and why" says 1 'No space left'
 	train $noise --metrics "$dir/none/metrics"
@@ -101,7 +121,9 @@ fi
 	check "a loss that is no number: status 1, step and rank" says 1 'not a number at step [0-9]* on rank [01]'
 
 	for bad in "--strategy dasgd --tau 4 --delay 5" "--own-weight 1" "--strategy best" "--model mlp:16" "--tau 0" \
-		"--optimizer sgd:lr=0" "--schedule sine" "--batch 0" "--epochs x" "--unknown" "operand" "--pace fast"; do
+		"--optimizer sgd:lr=0" "--schedule sine" "--batch 0" "--epochs x" "--unknown" "operand" "--pace fast" "--strategy dga --delay 0" \
+		"--strategy streaming --fragments 3" "--strategy acco --optimizer sgd:clip=1" "--strategy co2 --outer-momentum 1" \
+		"--optimizer adam:decay=0.1" "--schedule cosine:floor=2" "--delay soon"; do
 		train $noise $bad
 		check "bad option: $bad" says 2 .
 	done

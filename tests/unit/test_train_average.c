@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The averaging strategies, over the real runtime with ranks as threads, against references that
- * keep the whole history in plain arrays: no arenas that rotate, no slices, nothing in flight.
- *
- * With two ranks the references are met bit for bit: (a + b) / 2 is the same in any order. With
- * more ranks the order of additions is the library's, so that a few roundings are allowed.
+ * The averaging: none, sync, local, dasgd and dasgd-delta against references, over the real runtime
+ * with ranks as threads; what all strategies have in common. The others are in test_train_family.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,130 +16,7 @@
 #include <string.h>
 
 #include "tests/lib/ranks.h"
-#include "trainer/optimizer.h"
-
-/* Parameters (in several slices, the last one shorter), steps, and ranks at most. */
-enum { PARAMETERS = 211, SLICE = 48, STEPS = 13, RANKS = 3 };
-
-typedef float history[STEPS + 1][PARAMETERS];
-
-/* One training to be done by all ranks, and what they did. */
-struct trial {
-	struct stretto_average_options average;
-	struct stretto_optimizer_options optimizer;
-	int ranks;
-	bool tell_ready;                  /* gradients as they come, or all by the step */
-	bool same_data;                   /* all ranks have the same optimum */
-	history w[RANKS];                 /* weights of each rank after each step */
-	float drained[RANKS][PARAMETERS]; /* after the drain */
-	struct stretto_average_stats stats[RANKS];
-	bool failed[RANKS];
-};
-
-static struct trial trial, reference;
-
-/* Rank r pulls parameter i towards its own optimum: the gradient of a quadratic, curvature 1/2. */
-static float gradient(const struct trial *t, int rank, size_t i, float w)
-{
-	float optimum = (float)((i * 7 + (size_t)(t->same_data ? 0 : rank * 11)) % 13) - 6.0f;
-
-	return 0.5f * (w - optimum);
-}
-
-static float initial(size_t i)
-{
-	return (float)(i % 5) - 2.0f;
-}
-
-/* Backward: gradients from the end to the start, in pieces that are no slices. */
-static stretto_status backward(struct trial *t, int rank, struct stretto_average *average)
-{
-	const float *w = stretto_average_weights(average);
-	float *g = stretto_average_gradients(average);
-	stretto_status status = STRETTO_OK;
-	size_t end = PARAMETERS;
-
-	while (end > 0 && status == STRETTO_OK) {
-		size_t first = end > 70 ? end - 70 : 0;
-
-		for (size_t i = first; i < end; i++)
-			g[i] = gradient(t, rank, i, w[i]);
-		if (t->tell_ready)
-			status = stretto_average_ready(average, first, end - first);
-		end = first;
-	}
-	return status;
-}
-
-static void train_steps(struct trial *t, int rank, struct stretto_average *average,
-			struct stretto_optimizer *optimizer)
-{
-	const size_t bytes = PARAMETERS * sizeof(float);
-	stretto_status status = STRETTO_OK;
-	float *w = stretto_average_weights(average);
-
-	for (size_t i = 0; i < PARAMETERS; i++)
-		w[i] = initial(i);
-	memcpy(t->w[rank][0], w, bytes);
-	for (size_t step = 1; step <= STEPS && status == STRETTO_OK; step++) {
-		status = backward(t, rank, average);
-		if (status == STRETTO_OK)
-			status = stretto_average_step(average, stretto_optimizer_update, optimizer);
-		memcpy(t->w[rank][step], stretto_average_weights(average), bytes);
-	}
-	if (status == STRETTO_OK)
-		status = stretto_average_drain(average);
-	memcpy(t->drained[rank], stretto_average_weights(average), bytes);
-	stretto_average_stats(average, &t->stats[rank]);
-	t->failed[rank] = status != STRETTO_OK;
-}
-
-/* A rank of the trial. cmocka's assertions belong to the main thread: results are kept for it. */
-static void train_rank(struct stretto_comm *comm, void *arg)
-{
-	struct trial *t = arg;
-	int rank = stretto_comm_rank(comm);
-	struct stretto_average *average = NULL;
-	struct stretto_optimizer optimizer = {0};
-
-	t->failed[rank] = true;
-	if (stretto_optimizer_init(&optimizer, &t->optimizer, PARAMETERS) == STRETTO_OK &&
-	    stretto_average_new(comm, &t->average, &average) == STRETTO_OK)
-		train_steps(t, rank, average, &optimizer);
-	stretto_average_free(average);
-	stretto_optimizer_fini(&optimizer);
-}
-
-static struct trial *prepare(enum stretto_strategy strategy, int ranks, size_t tau, size_t delay,
-			     float own_weight)
-{
-	memset(&trial, 0, sizeof(trial));
-	trial.average = (struct stretto_average_options){
-		strategy, PARAMETERS, tau, delay, own_weight, SLICE,
-	};
-	trial.optimizer = (struct stretto_optimizer_options){0.125f, 0.5f};
-	trial.ranks = ranks;
-	trial.tell_ready = true;
-	return &trial;
-}
-
-static void run(struct trial *t)
-{
-	run_ranks(t->ranks, NULL, train_rank, t);
-	for (int r = 0; r < t->ranks; r++)
-		if (t->failed[r])
-			fail_msg("rank %d of %d failed", r, t->ranks);
-}
-
-/* Mean over the ranks of element i at a step, in the order of ranks. */
-static float mean_at(const struct trial *t, size_t step, size_t i)
-{
-	float sum = t->w[0][step][i];
-
-	for (int r = 1; r < t->ranks; r++)
-		sum += t->w[r][step][i];
-	return sum / (float)t->ranks;
-}
+#include "tests/lib/trial.h"
 
 /* What step `step` of the reference does to a weight after the optimiser, by the rules as written.
  */
@@ -154,7 +28,7 @@ static float merge_reference(const struct trial *t, size_t step, int rank, size_
 
 	if (step < delay + 1 || start == 0 || start % tau != 0 || t->ranks == 1)
 		return w;
-	average = mean_at(t, start, i);
+	average = trial_mean(t, start, i);
 	if (t->average.strategy == STRETTO_STRATEGY_DASGD_DELTA)
 		return w + (1.0f - p) * (average - t->w[rank][start][i]);
 	return p * w + (1.0f - p) * average;
@@ -170,40 +44,20 @@ static void simulate(const struct trial *t)
 	reference.average = t->average;
 	reference.ranks = t->ranks;
 	reference.same_data = t->same_data;
+	reference.steps = t->steps;
 	for (size_t step = 0; step <= STEPS; step++) {
 		for (int r = 0; r < t->ranks; r++) {
 			for (size_t i = 0; i < PARAMETERS; i++) {
 				float *w = &reference.w[r][step][i];
 
-				*w = initial(i);
+				*w = trial_initial(i);
 				if (step == 0)
 					continue;
 				*w = reference.w[r][step - 1][i];
-				v[r][i] = t->optimizer.momentum * v[r][i] + gradient(t, r, i, *w);
+				v[r][i] = t->optimizer.momentum * v[r][i] +
+					  trial_gradient(t, r, i, *w);
 				*w -= t->optimizer.rate * v[r][i];
 				*w = merge_reference(&reference, step, r, i, *w);
-			}
-		}
-	}
-}
-
-/* All weights of all ranks after all steps; two ranks and one: bit for bit. */
-static void compare(const struct trial *t, const char *name)
-{
-	double tolerance = t->ranks <= 2 ? 0 : 2e-6;
-
-	for (size_t step = 0; step <= STEPS; step++) {
-		for (int r = 0; r < t->ranks; r++) {
-			for (size_t i = 0; i < PARAMETERS; i++) {
-				double found = (double)t->w[r][step][i];
-				double wanted = (double)reference.w[r][step][i];
-
-				if (!(fabs(found - wanted) <= tolerance))
-					fail_msg("%s: %d ranks, tau %zu, d %zu, p %g: rank %d, "
-						 "step %zu, element %zu: %.9g instead of %.9g",
-						 name, t->ranks, t->average.tau, t->average.delay,
-						 (double)t->average.own_weight, r, step, i, found,
-						 wanted);
 			}
 		}
 	}
@@ -215,11 +69,12 @@ static void test_one_rank(void **state)
 	(void)state;
 	for (size_t s = 0; s < STRETTO_STRATEGY_COUNT; s++) {
 		for (size_t tau = 1; tau <= 4; tau += 3) {
-			struct trial *t = prepare((enum stretto_strategy)s, 1, tau, tau / 2, 0.25f);
+			struct trial *t = trial_prepare((enum stretto_strategy)s, 1, tau,
+							(tau + 1) / 2, 0.25f);
 
-			run(t);
+			trial_run(t);
 			simulate(t);
-			compare(t, stretto_strategy_name((enum stretto_strategy)s));
+			trial_compare(t, stretto_strategy_name((enum stretto_strategy)s));
 			assert_memory_equal(t->drained[0], t->w[0][STEPS], sizeof(t->drained[0]));
 			assert_int_equal(t->stats[0].averages, 0);
 		}
@@ -235,14 +90,14 @@ static void test_delayed(void **state)
 			for (size_t c = 0; c < 12; c++) {
 				static const size_t taus[] = {1, 2, 2, 4, 4, 4};
 				static const size_t delays[] = {1, 1, 2, 1, 2, 4};
-				struct trial *t = prepare(delta ? STRETTO_STRATEGY_DASGD_DELTA
-								: STRETTO_STRATEGY_DASGD,
-							  ranks, taus[c % 6], delays[c % 6],
-							  c < 6 ? 0.25f : 0.0f);
+				struct trial *t = trial_prepare(delta ? STRETTO_STRATEGY_DASGD_DELTA
+								      : STRETTO_STRATEGY_DASGD,
+								ranks, taus[c % 6], delays[c % 6],
+								c < 6 ? 0.25f : 0.0f);
 
-				run(t);
+				trial_run(t);
 				simulate(t);
-				compare(t, delta ? "dasgd-delta" : "dasgd");
+				trial_compare(t, delta ? "dasgd-delta" : "dasgd");
 			}
 		}
 	}
@@ -260,17 +115,17 @@ static void test_no_delay(void **state)
 
 	(void)state;
 	for (size_t s = 0; s < 3; s++) {
-		struct trial *t = prepare(strategies[s], 2, 1, 0, 0.0f);
+		struct trial *t = trial_prepare(strategies[s], 2, 1, 0, 0.0f);
 		static float v[2][PARAMETERS];
 
 		memset(v, 0, sizeof(v));
-		run(t);
+		trial_run(t);
 		for (size_t i = 0; i < PARAMETERS; i++) {
-			float w = initial(i), own[2];
+			float w = trial_initial(i), own[2];
 
 			for (size_t step = 1; step <= STEPS; step++) {
 				for (int r = 0; r < 2; r++) {
-					v[r][i] = 0.5f * v[r][i] + gradient(t, r, i, w);
+					v[r][i] = 0.5f * v[r][i] + trial_gradient(t, r, i, w);
 					own[r] = w - 0.125f * v[r][i];
 				}
 				w = (own[0] + own[1]) / 2.0f;
@@ -286,15 +141,17 @@ static void test_sync(void **state)
 {
 	(void)state;
 	for (int told = 0; told < 2; told++) {
-		struct trial *t = prepare(STRETTO_STRATEGY_SYNC, 2, 1, 0, 0.0f);
+		struct trial *t = trial_prepare(STRETTO_STRATEGY_SYNC, 2, 1, 0, 0.0f);
 
 		t->tell_ready = told != 0;
-		run(t);
+		trial_run(t);
 		for (size_t i = 0; i < PARAMETERS; i++) {
-			float w = initial(i), v = 0.0f;
+			float w = trial_initial(i), v = 0.0f;
 
 			for (size_t step = 1; step <= STEPS; step++) {
-				float g = (gradient(t, 0, i, w) + gradient(t, 1, i, w)) / 2.0f;
+				float g =
+					(trial_gradient(t, 0, i, w) + trial_gradient(t, 1, i, w)) /
+					2.0f;
 
 				v = 0.5f * v + g;
 				w -= 0.125f * v;
@@ -309,16 +166,16 @@ static void test_sync(void **state)
 /* Without momentum, averaging weights every step is averaging gradients, but for rounding. */
 static void test_weights_or_gradients(void **state)
 {
-	struct trial *t = prepare(STRETTO_STRATEGY_SYNC, RANKS, 1, 0, 0.0f);
+	struct trial *t = trial_prepare(STRETTO_STRATEGY_SYNC, RANKS, 1, 0, 0.0f);
 
 	(void)state;
 	t->optimizer.momentum = 0.0f;
-	run(t);
+	trial_run(t);
 	memcpy(reference.w, t->w, sizeof(t->w));
-	t = prepare(STRETTO_STRATEGY_LOCAL, RANKS, 1, 0, 0.0f);
+	t = trial_prepare(STRETTO_STRATEGY_LOCAL, RANKS, 1, 0, 0.0f);
 	t->optimizer.momentum = 0.0f;
-	run(t);
-	compare(t, "local and sync");
+	trial_run(t);
+	trial_compare(t, "local and sync");
 }
 
 /*
@@ -331,20 +188,20 @@ static void test_overlap_local_sgd(void **state)
 {
 	const size_t tau = 3;
 	const double alpha = 0.75;
-	struct trial *t = prepare(STRETTO_STRATEGY_DASGD, RANKS, tau, tau, 0.25f);
+	struct trial *t = trial_prepare(STRETTO_STRATEGY_DASGD, RANKS, tau, tau, 0.25f);
 
 	(void)state;
-	run(t);
+	trial_run(t);
 	for (size_t i = 0; i < PARAMETERS; i++) {
 		double x[RANKS], v[RANKS] = {0}, z = 0;
 
 		for (int r = 0; r < RANKS; r++)
-			x[r] = (double)initial(i);
+			x[r] = (double)trial_initial(i);
 		for (size_t step = 1; step <= STEPS; step++) {
 			double sum = 0;
 
 			for (int r = 0; r < RANKS; r++) {
-				v[r] = 0.5 * v[r] + (double)gradient(t, r, i, (float)x[r]);
+				v[r] = 0.5 * v[r] + (double)trial_gradient(t, r, i, (float)x[r]);
 				x[r] -= 0.125 * v[r];
 				if (step % tau == 0 && step > tau)
 					x[r] -= alpha * (x[r] - z);
@@ -361,20 +218,20 @@ static void test_overlap_local_sgd(void **state)
 /* Rule B with p = 0: the mean over ranks is where plain local steps would have put it. */
 static void test_delta_mean(void **state)
 {
-	struct trial *t = prepare(STRETTO_STRATEGY_DASGD_DELTA, RANKS, 4, 2, 0.0f);
+	struct trial *t = trial_prepare(STRETTO_STRATEGY_DASGD_DELTA, RANKS, 4, 2, 0.0f);
 
 	(void)state;
-	run(t);
+	trial_run(t);
 	memcpy(reference.w, t->w, sizeof(t->w));
 	reference.ranks = RANKS;
-	t = prepare(STRETTO_STRATEGY_NONE, RANKS, 4, 2, 0.0f);
-	run(t);
+	t = trial_prepare(STRETTO_STRATEGY_NONE, RANKS, 4, 2, 0.0f);
+	trial_run(t);
 	/* The gradient is linear in w, with one curvature: the mean's steps depend on the mean
 	 * alone. */
 	for (size_t step = 0; step <= STEPS; step++)
 		for (size_t i = 0; i < PARAMETERS; i++)
-			assert_true(fabsf(mean_at(t, step, i) - mean_at(&reference, step, i)) <
-				    4e-6f);
+			assert_true(fabsf(trial_mean(t, step, i) -
+					  trial_mean(&reference, step, i)) < 4e-6f);
 	/* And the ranks themselves are not where they would have been. */
 	assert_true(t->w[0][STEPS][0] != reference.w[0][STEPS][0]);
 }
@@ -385,14 +242,14 @@ static void test_delta_mean(void **state)
  */
 static double steps_of_round(enum stretto_strategy strategy, size_t tau, size_t delay)
 {
-	struct trial *t = prepare(strategy, 2, tau, delay, 0.25f);
+	struct trial *t = trial_prepare(strategy, 2, tau, delay, 0.25f);
 	const double rate = 1.0 / 256;
 	double from, to, optimum;
 
 	t->same_data = true;
-	t->optimizer = (struct stretto_optimizer_options){(float)rate, 0.0f};
-	run(t);
-	optimum = -2.0 * (double)gradient(t, 0, 0, 0.0f);
+	t->optimizer = (struct stretto_optimizer_options){.rate = (float)rate};
+	trial_run(t);
+	optimum = -2.0 * (double)trial_gradient(t, 0, 0, 0.0f);
 	from = (double)t->w[0][tau][0] - optimum;
 	to = (double)t->w[0][2 * tau][0] - optimum;
 	if (delay == tau) { /* the first merge is at 2 tau */
@@ -410,7 +267,12 @@ static void test_effective_steps(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct stretto_average_options options = {
-			STRETTO_STRATEGY_DASGD, 1, 4, delays[i], 0.25f, 0};
+			.strategy = STRETTO_STRATEGY_DASGD,
+			.parameters = 1,
+			.tau = 4,
+			.delay = delays[i],
+			.own_weight = 0.25f,
+		};
 		double found = steps_of_round(STRETTO_STRATEGY_DASGD, 4, delays[i]);
 
 		if (!(fabs(found - wanted[i]) < 0.02))
@@ -428,20 +290,20 @@ static void test_effective_steps(void **state)
 static void test_drain(void **state)
 {
 	/* 13 steps: the last average starts at 12, and would be merged at 16. */
-	struct trial *t = prepare(STRETTO_STRATEGY_DASGD, 2, 4, 4, 0.25f);
+	struct trial *t = trial_prepare(STRETTO_STRATEGY_DASGD, 2, 4, 4, 0.25f);
 
 	(void)state;
-	run(t);
+	trial_run(t);
 	assert_memory_equal(t->drained[0], t->drained[1], sizeof(t->drained[0]));
 	for (size_t i = 0; i < PARAMETERS; i++) {
-		float average = mean_at(t, 12, i);
+		float average = trial_mean(t, 12, i);
 		float a = 0.25f * t->w[0][STEPS][i] + 0.75f * average;
 		float b = 0.25f * t->w[1][STEPS][i] + 0.75f * average;
 
 		assert_true(t->drained[0][i] == (a + b) / 2.0f);
 	}
-	t = prepare(STRETTO_STRATEGY_LOCAL, 2, 4, 0, 0.0f);
-	run(t);
+	t = trial_prepare(STRETTO_STRATEGY_LOCAL, 2, 4, 0, 0.0f);
+	trial_run(t);
 	assert_memory_equal(t->drained[0], t->drained[1], sizeof(t->drained[0]));
 	assert_memory_not_equal(t->w[0][STEPS], t->w[1][STEPS], sizeof(t->w[0][0]));
 }
@@ -465,9 +327,9 @@ static void test_no_copies(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		struct trial *t = prepare(rows[i].strategy, 2, 4, 2, rows[i].own_weight);
+		struct trial *t = trial_prepare(rows[i].strategy, 2, 4, 2, rows[i].own_weight);
 
-		run(t);
+		trial_run(t);
 		for (int r = 0; r < 2; r++) {
 			assert_int_equal(t->stats[r].bytes_copied, 0);
 			assert_int_equal(t->stats[r].weight_arenas, rows[i].arenas);
@@ -485,7 +347,10 @@ static void test_no_copies(void **state)
 /* What one rank can try alone: calls that are refused, and the copies that are counted. */
 static void misuse(struct stretto_comm *comm, void *arg)
 {
-	struct stretto_average_options options = {STRETTO_STRATEGY_SYNC, PARAMETERS, 1, 0, 0.0f, 0};
+	struct stretto_average_options options = {
+		.strategy = STRETTO_STRATEGY_SYNC,
+		.parameters = PARAMETERS,
+	};
 	struct stretto_average *average = NULL;
 	struct stretto_average_stats stats;
 	float values[3] = {1, 2, 3}, back[3] = {0};
@@ -521,26 +386,38 @@ static void test_misuse(void **state)
 static void test_rules(void **state)
 {
 	static const struct {
-		struct stretto_average_options options;
+		enum stretto_strategy strategy;
+		size_t tau, delay;
+		float own_weight;
 		bool good;
 	} rows[] = {
-		{{STRETTO_STRATEGY_DASGD, 1, 4, 4, 0.0f, 0}, true},
-		{{STRETTO_STRATEGY_DASGD, 1, 4, 5, 0.0f, 0}, false},
-		{{STRETTO_STRATEGY_DASGD, 1, 4, 0, 0.99f, 0}, true},
-		{{STRETTO_STRATEGY_DASGD, 1, 0, 0, 0.0f, 0}, false},
-		{{STRETTO_STRATEGY_DASGD_DELTA, 1, 4, 5, 0.0f, 0}, false},
-		{{STRETTO_STRATEGY_DASGD, 1, 4, 1, 1.0f, 0}, false},
-		{{STRETTO_STRATEGY_DASGD, 1, 4, 1, -0.1f, 0}, false},
-		{{STRETTO_STRATEGY_DASGD, 1, 4, 1, NAN, 0}, false},
-		{{STRETTO_STRATEGY_LOCAL, 1, 4, 5, 0.0f, 0}, true},
-		{{STRETTO_STRATEGY_NONE, 0, 1, 0, 0.0f, 0}, false},
-		{{STRETTO_STRATEGY_COUNT, 1, 1, 0, 0.0f, 0}, false},
+		{STRETTO_STRATEGY_DASGD, 4, 4, 0.0f, true},
+		{STRETTO_STRATEGY_DASGD, 4, 5, 0.0f, false},
+		{STRETTO_STRATEGY_DASGD, 4, 0, 0.99f, true},
+		{STRETTO_STRATEGY_DASGD, 0, 0, 0.0f, false},
+		{STRETTO_STRATEGY_DASGD_DELTA, 4, 5, 0.0f, false},
+		{STRETTO_STRATEGY_DASGD, 4, 1, 1.0f, false},
+		{STRETTO_STRATEGY_DASGD, 4, 1, -0.1f, false},
+		{STRETTO_STRATEGY_DASGD, 4, 1, NAN, false},
+		{STRETTO_STRATEGY_LOCAL, 4, 5, 0.0f, true},
+		{STRETTO_STRATEGY_COUNT, 1, 0, 0.0f, false},
 	};
 	enum stretto_strategy found;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		assert_int_equal(!stretto_average_check(&rows[i].options), rows[i].good);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct stretto_average_options options = {
+			.strategy = rows[i].strategy,
+			.parameters = 1,
+			.tau = rows[i].tau,
+			.delay = rows[i].delay,
+			.own_weight = rows[i].own_weight,
+		};
+
+		assert_int_equal(!stretto_average_check(&options), rows[i].good);
+		options.parameters = 0;
+		assert_non_null(stretto_average_check(&options));
+	}
 	for (size_t s = 0; s < STRETTO_STRATEGY_COUNT; s++) {
 		assert_true(stretto_strategy_find(stretto_strategy_name((enum stretto_strategy)s),
 						  &found));
@@ -550,15 +427,75 @@ static void test_rules(void **state)
 	assert_string_equal(stretto_strategy_name(STRETTO_STRATEGY_COUNT), "?");
 }
 
+/* The smallest delay that hides an average, and what is said where there is none. */
+static void test_fit(void **state)
+{
+	static const struct {
+		enum stretto_strategy strategy;
+		double average; /* in steps */
+		size_t most, tau, delay;
+		enum stretto_fit fit;
+	} rows[] = {
+		{STRETTO_STRATEGY_DASGD, 0.0, 64, 4, 1, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD, 1.0, 64, 4, 1, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD, 1.25, 64, 4, 2, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD, 4.0, 64, 4, 4, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD_DELTA, 4.5, 64, 5, 5, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DASGD, 4.5, 4, 4, 4, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_DASGD, 64.5, 64, 64, 64, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_DASGD, 1e300, 64, 64, 64, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_OVERLAP_LOCAL, 6.5, 64, 7, 3, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_CO2, 3.5, 64, 4, 3, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_CO2, 6.5, 4, 4, 3, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_DGA, 0.5, 4, 4, 1, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_DGA, 6.5, 4, 4, 7, STRETTO_FIT_LATENCY},
+		{STRETTO_STRATEGY_DGA, 20.5, 4, 4, 20, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_STREAMING, 3.5, 64, 4, 2, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_STREAMING, 3.5, 4, 4, 2, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_STREAMING, 4.5, 64, 6, 3, STRETTO_FIT_HIDES},
+		{STRETTO_STRATEGY_STREAMING, 4.5, 4, 4, 2, STRETTO_FIT_SHORT},
+		{STRETTO_STRATEGY_SYNC, 2.0, 64, 4, 3, STRETTO_FIT_NOTHING},
+		{STRETTO_STRATEGY_ACCO, 2.0, 64, 4, 3, STRETTO_FIT_NOTHING},
+		{STRETTO_STRATEGY_DASGD, NAN, 64, 4, 3, STRETTO_FIT_NOTHING},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct stretto_average_times times = {0.5, 0.5 * rows[i].average};
+		struct stretto_average_options options = {
+			.strategy = rows[i].strategy,
+			.parameters = 100,
+			.tau = 4,
+			.delay = 3,
+			.fragments = 2,
+		};
+		enum stretto_fit fit = stretto_average_fit(&options, &times, rows[i].most);
+
+		if (fit != rows[i].fit || options.tau != rows[i].tau ||
+		    options.delay != rows[i].delay)
+			fail_msg("row %zu: fit %d, tau %zu, delay %zu", i, (int)fit, options.tau,
+				 options.delay);
+		if (fit != STRETTO_FIT_NOTHING)
+			assert_null(stretto_average_check(&options));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rules),      cmocka_unit_test(test_misuse),
-		cmocka_unit_test(test_one_rank),   cmocka_unit_test(test_no_delay),
-		cmocka_unit_test(test_sync),       cmocka_unit_test(test_weights_or_gradients),
-		cmocka_unit_test(test_delayed),    cmocka_unit_test(test_overlap_local_sgd),
-		cmocka_unit_test(test_delta_mean), cmocka_unit_test(test_effective_steps),
-		cmocka_unit_test(test_drain),      cmocka_unit_test(test_no_copies),
+		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_fit),
+		cmocka_unit_test(test_misuse),
+		cmocka_unit_test(test_one_rank),
+		cmocka_unit_test(test_no_delay),
+		cmocka_unit_test(test_sync),
+		cmocka_unit_test(test_weights_or_gradients),
+		cmocka_unit_test(test_delayed),
+		cmocka_unit_test(test_overlap_local_sgd),
+		cmocka_unit_test(test_delta_mean),
+		cmocka_unit_test(test_effective_steps),
+		cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_no_copies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The optimiser's fused pass against a plain one, learning rates, random numbers, option texts. */
+/* The optimisers' pass against a plain one, learning rates, random numbers, option texts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,79 +16,130 @@
 #include "trainer/rng.h"
 #include "trainer/windows.h"
 
-/* Not a multiple of any vector length. */
-enum { COUNT = 103, FIRST = 5 };
+/* Not a multiple of any vector length; the piece is in the middle of the state; updates of each. */
+enum { COUNT = 1103, FIRST = 5, UPDATES = 3 };
 
-struct arrays {
-	float w[COUNT], g[COUNT], average[COUNT], snapshot[COUNT], next[COUNT];
+static const char *const texts[] = {
+	"sgd:lr=0.1,momentum=0",
+	"sgd:lr=0.1,momentum=0.9",
+	"sgd:lr=0.1,momentum=0.9,nesterov=1",
+	"sgd:lr=0.1,momentum=0.9,decay=0.01",
+	"adam:lr=0.1",
+	"adam:lr=0.1,beta1=0.5,beta2=0.75,eps=0.001",
+	"adamw:lr=0.1,decay=0.25",
 };
 
-static void fill(struct arrays *arrays)
+static void fill(float *x, uint64_t seed)
 {
-	float *all[] = {arrays->w, arrays->g, arrays->average, arrays->snapshot};
 	struct stretto_rng rng;
 
-	stretto_rng_init(&rng, 3, 0);
-	for (size_t a = 0; a < 4; a++)
-		for (size_t i = 0; i < COUNT; i++)
-			all[a][i] = stretto_rng_uniform(&rng, -1.0f, 1.0f);
+	stretto_rng_init(&rng, seed, 0);
+	for (size_t i = 0; i < COUNT; i++)
+		x[i] = stretto_rng_uniform(&rng, -1.0f, 1.0f);
 }
 
-/* The pass as the header writes it, for element i; v is the velocity after the step. */
-static double expected(const struct arrays *arrays, const struct stretto_pass *pass, size_t i,
-		       double v)
+/* One weight, after update t with gradient g; first and second are its state. */
+static float update_one(const struct stretto_optimizer_options *o, int t, float w, float g,
+			float *first, float *second)
 {
-	double p = (double)pass->own_weight;
-	double w = (double)arrays->w[i] - 0.1 * v;
+	float keep = 1.0f - o->rate * o->decay, unbiased1, unbiased2;
 
-	if (!pass->average)
-		return w;
-	if (!pass->snapshot)
-		return p * w + (1 - p) * (double)arrays->average[i];
-	return w + (1 - p) * ((double)arrays->average[i] - (double)arrays->snapshot[i]);
-}
-
-/* Two steps, so that momentum counts, then the values. */
-static void check_pass(struct arrays *arrays, bool in_place, int rule)
-{
-	const struct stretto_optimizer_options options = {0.1f, 0.9f};
-	struct stretto_optimizer optimizer;
-	struct arrays before = *arrays;
-	struct stretto_pass pass = {
-		.weights = arrays->w,
-		.gradients = arrays->g,
-		.next = in_place ? arrays->w : arrays->next,
-		.average = rule > 0 ? arrays->average : NULL,
-		.snapshot = rule > 1 ? arrays->snapshot : NULL,
-		.own_weight = 0.25f,
-		.first = FIRST,
-		.count = COUNT,
-	};
-
-	assert_int_equal(stretto_optimizer_init(&optimizer, &options, FIRST + COUNT), STRETTO_OK);
-	stretto_optimizer_update(&optimizer, &pass);
-	memcpy(arrays->w, before.w, sizeof(before.w));
-	stretto_optimizer_update(&optimizer, &pass);
-	for (size_t i = 0; i < COUNT; i++) {
-		double v = 1.9 * (double)before.g[i];
-		double difference = (double)pass.next[i] - expected(&before, &pass, i, v);
-
-		if (!(fabs(difference) < 1e-6))
-			fail_msg("element %zu is wrong by %g", i, difference);
+	if (o->kind == STRETTO_OPTIMIZER_SGD) {
+		*first = o->momentum * *first + g;
+		return keep * w - o->rate * (o->nesterov ? g + o->momentum * *first : *first);
 	}
+	unbiased1 = (float)(1 / (1 - pow((double)o->beta1, t)));
+	unbiased2 = (float)(1 / sqrt(1 - pow((double)o->beta2, t)));
+	*first = o->beta1 * *first + (1.0f - o->beta1) * g;
+	*second = o->beta2 * *second + (1.0f - o->beta2) * (g * g);
+	return keep * w - o->rate * unbiased1 * *first / (sqrtf(*second) * unbiased2 + o->epsilon);
+}
+
+/* Some updates, each tried before it is made, bit for bit as one weight at a time. */
+static void check_pass(const char *text, bool in_place)
+{
+	static float w[COUNT], next[COUNT], tried[COUNT], g[COUNT], wanted[COUNT];
+	static float first[COUNT], second[COUNT];
+	struct stretto_optimizer optimizer;
+	struct stretto_optimizer_options options;
+
+	assert_null(stretto_optimizer_parse(text, &options));
+	assert_int_equal(stretto_optimizer_init(&optimizer, &options, FIRST + COUNT + 1),
+			 STRETTO_OK);
+	memset(first, 0, sizeof(first));
+	memset(second, 0, sizeof(second));
+	fill(w, 1);
+	for (int t = 1; t <= UPDATES; t++) {
+		struct stretto_pass pass = {
+			.weights = w,
+			.gradients = g,
+			.next = tried,
+			.first = 1000,
+			.state = FIRST,
+			.count = COUNT,
+			.update = (uint64_t)t,
+			.trial = true,
+		};
+
+		fill(g, (uint64_t)t + 1);
+		for (size_t i = 0; i < COUNT; i++)
+			wanted[i] = update_one(&options, t, w[i], g[i], &first[i], &second[i]);
+		stretto_optimizer_update(&optimizer, &pass);
+		pass.trial = false;
+		pass.next = in_place ? w : next;
+		stretto_optimizer_update(&optimizer, &pass);
+		if (memcmp(pass.next, wanted, sizeof(wanted)) != 0)
+			fail_msg("%s: update %d is not as a plain one", text, t);
+		if (memcmp(tried, wanted, sizeof(wanted)) != 0)
+			fail_msg("%s: trying update %d gives something else", text, t);
+		memcpy(w, pass.next, sizeof(w));
+	}
+	/* Nothing beside the piece was touched. */
+	for (size_t i = 0; i < FIRST; i++)
+		assert_true(optimizer.state[i] == 0.0f);
+	assert_true(optimizer.state[FIRST + COUNT] == 0.0f);
 	stretto_optimizer_fini(&optimizer);
 }
 
 static void test_pass(void **state)
 {
 	(void)state;
-	for (int rule = 0; rule < 3; rule++) {
-		for (int in_place = 0; in_place < 2; in_place++) {
-			struct arrays arrays;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		check_pass(texts[i], false);
+		check_pass(texts[i], true);
+	}
+}
 
-			fill(&arrays);
-			check_pass(&arrays, in_place, rule);
-		}
+/* What the equations say of a first update, calculated by hand. */
+static void test_first_updates(void **state)
+{
+	static const struct {
+		const char *text;
+		float next;
+	} rows[] = {
+		{"sgd:lr=0.5,momentum=0.5", 2.0f - 0.5f * 0.25f},
+		{"sgd:lr=0.5,momentum=0.5,nesterov=1", 2.0f - 0.5f * 0.375f},
+		{"sgd:lr=0.5,momentum=0.5,decay=0.25", 2.0f - 0.125f - 0.5f * 0.25f * 2.0f},
+		/* The corrected moments are g and g^2, so any gradient steps by lr. */
+		{"adam:lr=0.5", 1.5f},
+		{"adamw:lr=0.5,decay=0.25", 1.5f - 0.5f * 0.25f * 2.0f},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		float w = 2.0f, g = 0.25f;
+		struct stretto_pass pass = {
+			.weights = &w, .gradients = &g, .next = &w, .count = 1, .update = 1};
+		struct stretto_optimizer_options options;
+		struct stretto_optimizer optimizer;
+
+		assert_null(stretto_optimizer_parse(rows[i].text, &options));
+		assert_int_equal(stretto_optimizer_init(&optimizer, &options, 1), STRETTO_OK);
+		stretto_optimizer_update(&optimizer, &pass);
+		if (!(fabsf(w - rows[i].next) < 1e-6f))
+			fail_msg("%s: %g instead of %g", rows[i].text, (double)w,
+				 (double)rows[i].next);
+		stretto_optimizer_fini(&optimizer);
 	}
 }
 
@@ -96,7 +147,6 @@ static void test_parse_optimizer(void **state)
 {
 	static const char *const bad[] = {
 		"",
-		"adam",
 		"sgd:",
 		"sgd:lr",
 		"sgd:lr=",
@@ -111,6 +161,18 @@ static void test_parse_optimizer(void **state)
 		"sgd,lr=0.1",
 		"sgdx",
 		"sgd:lr=1e9",
+		"sgd:nesterov=2",
+		"sgd:momentum=0,nesterov=1",
+		"sgd:decay=-1",
+		"sgd:clip=-1",
+		"sgd:beta1=0.9",
+		"adam:beta1=1",
+		"adam:beta2=-0.1",
+		"adam:eps=0",
+		"adam:decay=0.1",
+		"adam:momentum=0.9",
+		"adamw:decay=nan",
+		"adamwx",
 	};
 	struct stretto_optimizer_options options;
 
@@ -119,6 +181,15 @@ static void test_parse_optimizer(void **state)
 	assert_true(options.rate == 0.25f && options.momentum == 0.5f);
 	assert_null(stretto_optimizer_parse("sgd:momentum=0", &options));
 	assert_true(options.rate == 0.05f && options.momentum == 0.0f);
+	assert_true(options.decay == 0.0f && options.clip == 0.0f && !options.nesterov);
+	assert_int_equal(stretto_optimizer_moments(&options), 1);
+	assert_null(stretto_optimizer_parse("adamw:clip=2", &options));
+	assert_int_equal(options.kind, STRETTO_OPTIMIZER_ADAM);
+	assert_true(options.beta1 == 0.9f && options.beta2 == 0.99f && options.epsilon == 1e-8f);
+	assert_true(options.rate == 0.001f && options.decay == 0.01f && options.clip == 2.0f);
+	assert_int_equal(stretto_optimizer_moments(&options), 2);
+	assert_null(stretto_optimizer_parse("adam", &options));
+	assert_true(options.decay == 0.0f);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		if (!stretto_optimizer_parse(bad[i], &options))
 			fail_msg("'%s' was taken for an optimiser", bad[i]);
@@ -150,7 +221,18 @@ static void test_rates(void **state)
 	assert_non_null(stretto_rate_parse("step", &rate));
 	assert_non_null(stretto_rate_parse("step:every=0.5", &rate));
 	assert_non_null(stretto_rate_parse("step:every=10,factor=2", &rate));
-	assert_non_null(stretto_rate_parse("cosine", &rate));
+	assert_null(stretto_rate_parse("cosine", &rate));
+	assert_near(stretto_rate_at(&rate, 0, 400), 1);
+	assert_near(stretto_rate_at(&rate, 200, 400), 0.5);
+	assert_null(stretto_rate_parse("cosine:warmup=100,floor=0.25", &rate));
+	assert_near(stretto_rate_at(&rate, 0, 400), 0.01);
+	assert_near(stretto_rate_at(&rate, 99, 400), 1);
+	assert_near(stretto_rate_at(&rate, 100, 400), 1);
+	assert_near(stretto_rate_at(&rate, 250, 400), 0.625);
+	assert_near(stretto_rate_at(&rate, 400, 400), 0.25);
+	assert_near(stretto_rate_at(&rate, 50, 60), 0.51);
+	assert_non_null(stretto_rate_parse("cosine:warmup=0.5", &rate));
+	assert_non_null(stretto_rate_parse("cosine:floor=2", &rate));
 	assert_non_null(stretto_rate_parse("constant:every=1", &rate));
 }
 
@@ -208,8 +290,11 @@ static void test_windows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pass),    cmocka_unit_test(test_parse_optimizer),
-		cmocka_unit_test(test_rates),   cmocka_unit_test(test_rng),
+		cmocka_unit_test(test_pass),
+		cmocka_unit_test(test_first_updates),
+		cmocka_unit_test(test_parse_optimizer),
+		cmocka_unit_test(test_rates),
+		cmocka_unit_test(test_rng),
 		cmocka_unit_test(test_windows),
 	};
 
