@@ -20,7 +20,7 @@
 
 typedef void (*stretto_reduce_fn)(void *dst, const void *a, const void *b, size_t count);
 
-/* The function for a type and op; STRETTO_AVG gives that of STRETTO_SUM. Never NULL. */
+/* The function for a type and op; STRETTO_AVG gives that of STRETTO_SUM. NULL if the type lacks it. */
 stretto_reduce_fn stretto_kernel(enum stretto_type type, enum stretto_op op);
 
 /* dst[i] = (a[i] + b[i]) / ranks in one pass: the final step of STRETTO_AVG. */

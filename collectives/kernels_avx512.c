@@ -10,9 +10,10 @@
 
 #include "collectives/kernels_ops.h"
 
-#define LOOPS_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
-#define LOOPS_TABLE  static const struct stretto_kernel_table kernels_avx512
-#define LOOPS_NAME   "avx512"
+#define LOOPS_TARGET  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
+#define LOOPS_TABLE   static const struct stretto_kernel_table kernels_avx512
+#define LOOPS_UNFUSED __attribute__((target("avx2")))
+#define LOOPS_NAME    "avx512"
 #define LOOPS_OWN_HALVES
 
 /* Sixteen halves to f32 and back; back, every NaN becomes the one NaN. */

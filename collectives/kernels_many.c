@@ -133,7 +133,8 @@ static size_t before_line(const struct stretto_many *call, size_t size)
 	for (int k = 1; k < call->dsts; k++)
 		if (-(uintptr_t)call->dst[k] % LINE != bytes)
 			return SIZE_MAX;
-	return bytes / size;
+	/* an element may lie across lines: complex ones are aligned like their parts */
+	return bytes % size ? SIZE_MAX : bytes / size;
 }
 
 /* Orders stores past the caches before all later stores. */
@@ -144,16 +145,12 @@ static void fence(void)
 #endif
 }
 
-static bool is_float(enum stretto_type type)
-{
-	return type == STRETTO_F16 || type == STRETTO_BF16 || type == STRETTO_F32 ||
-	       type == STRETTO_F64;
-}
-
 void stretto_kernel_many_with(const struct stretto_kernel_table *table, enum stretto_type type,
 			      enum stretto_op op, const struct stretto_many *call, size_t count)
 {
-	bool adds = op == STRETTO_SUM || (op == STRETTO_AVG && is_float(type));
+	/* the quotients of integers have no loop in registers */
+	bool adds = op == STRETTO_SUM ||
+		    (op == STRETTO_AVG && !stretto_type_has_op(type, STRETTO_BAND));
 	size_t first = 0;
 	_Alignas(64) unsigned char blocks[DEPTH][BLOCK_BYTES];
 	struct many many = {

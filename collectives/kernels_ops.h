@@ -15,8 +15,11 @@
 
 #define STRETTO_INLINE static inline __attribute__((always_inline))
 
-/* Integers of a type and the unsigned type they wrap in; the quotient truncates toward zero. */
-#define STRETTO_WHOLE_OPS(name, type, wrapping)                                                    \
+/*
+ * Integers of a type, the unsigned type they wrap in, and one that holds their values and a divisor;
+ * the quotient truncates toward zero.
+ */
+#define STRETTO_WHOLE_OPS(name, type, wrapping, wide)                                              \
 	STRETTO_INLINE type name##_sum(type a, type b)                                             \
 	{                                                                                          \
 		return (type)((wrapping)a + (wrapping)b);                                          \
@@ -33,9 +36,33 @@
 	{                                                                                          \
 		return b > a ? b : a;                                                              \
 	}                                                                                          \
+	STRETTO_INLINE type name##_band(type a, type b)                                            \
+	{                                                                                          \
+		return (type)(a & b);                                                              \
+	}                                                                                          \
+	STRETTO_INLINE type name##_bor(type a, type b)                                             \
+	{                                                                                          \
+		return (type)(a | b);                                                              \
+	}                                                                                          \
+	STRETTO_INLINE type name##_bxor(type a, type b)                                            \
+	{                                                                                          \
+		return (type)(a ^ b);                                                              \
+	}                                                                                          \
+	STRETTO_INLINE type name##_land(type a, type b)                                            \
+	{                                                                                          \
+		return (type)((a != 0) & (b != 0));                                                \
+	}                                                                                          \
+	STRETTO_INLINE type name##_lor(type a, type b)                                             \
+	{                                                                                          \
+		return (type)((a | b) != 0);                                                       \
+	}                                                                                          \
+	STRETTO_INLINE type name##_lxor(type a, type b)                                            \
+	{                                                                                          \
+		return (type)((a != 0) ^ (b != 0));                                                \
+	}                                                                                          \
 	STRETTO_INLINE type name##_quotient(type a, int ranks)                                     \
 	{                                                                                          \
-		return (type)(a / ranks);                                                          \
+		return (type)((wide)a / (wide)ranks);                                              \
 	}
 
 /* Of -0 and +0, min and max give the first. Each NaN result is the one NaN. */
@@ -69,9 +96,14 @@
 		return name##_one_nan(a / (type)ranks);                                            \
 	}
 
-STRETTO_WHOLE_OPS(stretto_u8, uint8_t, unsigned)
-STRETTO_WHOLE_OPS(stretto_i32, int32_t, uint32_t)
-STRETTO_WHOLE_OPS(stretto_i64, int64_t, uint64_t)
+STRETTO_WHOLE_OPS(stretto_i8, int8_t, unsigned, int)
+STRETTO_WHOLE_OPS(stretto_u8, uint8_t, unsigned, int)
+STRETTO_WHOLE_OPS(stretto_i16, int16_t, unsigned, int)
+STRETTO_WHOLE_OPS(stretto_u16, uint16_t, unsigned, int)
+STRETTO_WHOLE_OPS(stretto_i32, int32_t, uint32_t, int)
+STRETTO_WHOLE_OPS(stretto_u32, uint32_t, uint32_t, uint32_t)
+STRETTO_WHOLE_OPS(stretto_i64, int64_t, uint64_t, int64_t)
+STRETTO_WHOLE_OPS(stretto_u64, uint64_t, uint64_t, uint64_t)
 STRETTO_FLOAT_OPS(stretto_f32, float)
 STRETTO_FLOAT_OPS(stretto_f64, double)
 

@@ -166,22 +166,40 @@
 	SUMS_TREE(name)                                                                            \
 	SUMS_LOOP(name, lanes, bytes)
 
-/* Integers wrap, so that they are added unsigned. */
+/* Integers wrap, so that signed ones are added as unsigned ones. */
 SUMS_WHOLE(u8, uint8_t)
-SUMS_WHOLE(i32, uint32_t)
-SUMS_WHOLE(i64, uint64_t)
+SUMS_WHOLE(u16, uint16_t)
+SUMS_WHOLE(u32, uint32_t)
+SUMS_WHOLE(u64, uint64_t)
 SUMS_FLOAT(f32, float, int32_t, 0x7fc00000)
 SUMS_FLOAT(f64, double, int64_t, 0x7ff8000000000000)
 SUMS_HALF(f16, f16)
 SUMS_HALF(bf16, bf16)
 
 SUMS_LOOPS(u8, SUMS_BYTES, 1)
-SUMS_LOOPS(i32, SUMS_BYTES / 4, 4)
-SUMS_LOOPS(i64, SUMS_BYTES / 8, 8)
+SUMS_LOOPS(u16, SUMS_BYTES / 2, 2)
+SUMS_LOOPS(u32, SUMS_BYTES / 4, 4)
+SUMS_LOOPS(u64, SUMS_BYTES / 8, 8)
 SUMS_LOOPS(f32, SUMS_BYTES / 4, 4)
 SUMS_LOOPS(f64, SUMS_BYTES / 8, 8)
 SUMS_LOOPS(f16, SUMS_BYTES / 4, 2)
 SUMS_LOOPS(bf16, SUMS_BYTES / 4, 2)
+
+#define i8_sum_many  u8_sum_many
+#define i16_sum_many u16_sum_many
+#define i32_sum_many u32_sum_many
+#define i64_sum_many u64_sum_many
+
+/* Complex numbers are twice as many real ones; a register holds whole ones. */
+#define SUMS_COMPLEX(name, part)                                                                   \
+	LOOPS_TARGET static size_t name##_sum_many(const struct stretto_many *call, size_t from,   \
+						   size_t to, size_t count)                        \
+	{                                                                                          \
+		return part##_sum_many(call, from, to, 2 * count) / 2;                             \
+	}
+
+SUMS_COMPLEX(c64, f32)
+SUMS_COMPLEX(c128, f64)
 
 #endif
 #endif

@@ -6,6 +6,7 @@
 
 #include "collectives/cache.h"
 #include "collectives/traits.h"
+#include "collectives/types.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
 
@@ -81,6 +82,21 @@ static bool has_out(const struct stretto_comm *comm, const struct stretto_coll_a
 	return stretto_traits_out(args->collective, is_root(comm, args)) != STRETTO_NOTHING;
 }
 
+/* The op of a collective that reduces. */
+static stretto_status check_op(const struct stretto_coll_args *args)
+{
+	char ops[STRETTO_OPS_TEXT];
+
+	if ((unsigned)args->op >= STRETTO_OP_COUNT)
+		return bad(args, "op is not one of enum stretto_op");
+	if (stretto_type_has_op(args->type, args->op))
+		return STRETTO_OK;
+	stretto_error("%s: %s has no operation %s; it has %s",
+		      stretto_collective_name(args->collective), stretto_type_name(args->type),
+		      stretto_op_name(args->op), stretto_ops_text(args->type, ops));
+	return STRETTO_INVALID;
+}
+
 static stretto_status check_args(const struct stretto_comm *comm,
 				 const struct stretto_coll_args *args)
 {
@@ -92,8 +108,8 @@ static stretto_status check_args(const struct stretto_comm *comm,
 		return STRETTO_OK;
 	if (element == 0)
 		return bad(args, "type is not one of enum stretto_type");
-	if (stretto_traits_of(args->collective)->reduces && (unsigned)args->op >= STRETTO_OP_COUNT)
-		return bad(args, "op is not one of enum stretto_op");
+	if (stretto_traits_of(args->collective)->reduces && check_op(args) != STRETTO_OK)
+		return STRETTO_INVALID;
 	if (stretto_traits_of(args->collective)->rooted &&
 	    (args->root < 0 || args->root >= comm->size))
 		return bad(args, "root is not a rank of the communicator");
@@ -257,25 +273,37 @@ static void log_choice(const struct stretto_request *request)
 {
 	const struct stretto_coll_args *args = &request->args;
 
-	stretto_info("%s of %zu x %s on %d ranks: %s, window %zu elements, %d channel(s) (%s)",
+	stretto_info("%s of %zu x %s on %d ranks: %s, window %zu elements, %d channel(s), "
+		     "estimated %.4g us (%s)",
 		     stretto_collective_name(args->collective), args->count,
 		     stretto_type_name(args->type), request->comm->size,
 		     request->choice.algorithm->name, request->choice.window, request->part_count,
-		     request->choice.reason);
+		     1e6 * request->choice.seconds, request->choice.reason);
 }
 
-/* The communicator as the cost model sees it: the same on all its ranks. */
-static struct stretto_group group_of(const struct stretto_comm *comm)
+/*
+ * The communicator as the cost model sees it: the same on all its ranks. `links` are written, and
+ * must stay as long as the group.
+ */
+static struct stretto_group group_of(const struct stretto_comm *comm, struct stretto_link links[2])
 {
+	const struct stretto_world *world = comm->world;
 	struct stretto_group group = {
 		.size = comm->size,
 		.nodes = comm->topology.nodes,
 		.least = comm->topology.least,
 		.most = comm->topology.most,
-		.near = comm->world->mapped ? &stretto_link_shm : &stretto_link_network,
+		.near = &links[0],
+		.link = &links[0],
 	};
 
-	group.link = group.nodes > 1 ? &stretto_link_network : group.near;
+	links[0] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_NODE,
+				      world->mapped ? "shm" : world->network,
+				      world->mapped ? &stretto_link_shm : &stretto_link_network);
+	links[1] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_ACROSS, world->network,
+				      &stretto_link_network);
+	if (group.nodes > 1 && (world->mapped || world->config.tuning))
+		group.link = &links[1];
 	return group;
 }
 
@@ -283,6 +311,7 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 			   struct stretto_request **out)
 {
 	struct stretto_request *request = calloc(1, sizeof *request);
+	struct stretto_link links[2];
 	struct stretto_group group;
 	stretto_status status;
 
@@ -292,7 +321,7 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 	request->comm = comm;
 	request->args = *args;
 	request->in_place = is_in_place(comm, args);
-	group = group_of(comm);
+	group = group_of(comm, links);
 	status = stretto_select(&comm->world->config, &group, args, &request->choice);
 	if (status == STRETTO_OK) {
 		if (args->algorithm)

@@ -122,6 +122,54 @@ static stretto_status read_entry(const struct stretto_config *config, const char
 	return STRETTO_INVALID;
 }
 
+/* The collective of that name; STRETTO_COLLECTIVE_COUNT if there is none. */
+static enum stretto_collective collective_named(const char *name)
+{
+	int c = 0;
+
+	while (c < STRETTO_COLLECTIVE_COUNT &&
+	       strcmp(stretto_collective_name((enum stretto_collective)c), name) != 0)
+		c++;
+	return (enum stretto_collective)c;
+}
+
+/*
+ * The algorithm that the tuning file fixes for so many bytes; *algorithm stays as it is if it fixes
+ * none, or one that STRETTO_REPRODUCIBLE bars. All lines are looked at, so that a bad name never
+ * goes unseen: STRETTO_INVALID, logged.
+ */
+static stretto_status from_file(const struct stretto_config *config, enum stretto_collective wanted,
+				size_t bytes, const struct stretto_algorithm **algorithm)
+{
+	const struct stretto_tuning *tuning = config->tuning;
+	char names[160];
+
+	for (size_t i = 0; tuning && i < tuning->rule_count; i++) {
+		const struct stretto_tuning_rule *rule = &tuning->rules[i];
+		enum stretto_collective collective = collective_named(rule->collective);
+		const struct stretto_algorithm *found =
+			stretto_algorithm_find(collective, rule->algorithm);
+
+		if (collective == STRETTO_COLLECTIVE_COUNT) {
+			stretto_error("STRETTO_TUNING: line %u: there is no key or collective "
+				      "\"%s\"; there are: node, across, " STRETTO_COLLECTIVE_WORDS,
+				      rule->line, rule->collective);
+			return STRETTO_INVALID;
+		}
+		if (!found) {
+			stretto_error("STRETTO_TUNING: line %u: %s has no algorithm \"%s\"; it "
+				      "has: %s",
+				      rule->line, rule->collective, rule->algorithm,
+				      valid_names(config, collective, names, sizeof(names)));
+			return STRETTO_INVALID;
+		}
+		if (collective == wanted && rule->low <= bytes && bytes <= rule->high &&
+		    !is_barred(config, found))
+			*algorithm = found;
+	}
+	return STRETTO_OK;
+}
+
 /* STRETTO_INVALID, logged, for an algorithm that was asked for and adds in an order of its own. */
 static stretto_status check_order(const struct stretto_config *config,
 				  const struct stretto_algorithm *algorithm)
@@ -184,9 +232,25 @@ static const struct stretto_algorithm *cheapest(const struct stretto_config *con
 		}
 	choice->reason[0] = '\0';
 	if (best)
-		add_text(choice->reason, sizeof(choice->reason), "%s %s %.4g us%s",
+		add_text(choice->reason, sizeof(choice->reason), "model: %s %s %.4g us%s",
 			 others[0] ? "least of" : "only", best->name, least * 1e6, others);
 	return best;
+}
+
+struct stretto_link stretto_link_tuned(const struct stretto_tuning *tuning,
+				       enum stretto_tuning_level level, const char *transport,
+				       const struct stretto_link *link)
+{
+	return (struct stretto_link){
+		.latency = stretto_tuning_value(tuning, level, transport, STRETTO_TUNING_LATENCY,
+						link->latency),
+		.per_byte = stretto_tuning_value(tuning, level, transport, STRETTO_TUNING_PER_BYTE,
+						 link->per_byte),
+		.per_reduce = stretto_tuning_value(tuning, level, transport,
+						   STRETTO_TUNING_PER_REDUCE, link->per_reduce),
+		.message = (size_t)stretto_tuning_value(
+			tuning, level, transport, STRETTO_TUNING_MESSAGE, (double)link->message),
+	};
 }
 
 struct stretto_group stretto_group_on_node(int size)
@@ -205,12 +269,16 @@ stretto_status stretto_select(const struct stretto_config *config,
 			      const struct stretto_group *group,
 			      const struct stretto_coll_args *args, struct stretto_choice *choice)
 {
-	const struct stretto_algorithm *algorithm = NULL;
+	const struct stretto_algorithm *algorithm = NULL, *fixed = NULL;
+	size_t bytes = total_bytes(args, group->size);
 	struct stretto_choice made = {0};
 	char names[160];
 
-	/* The setting is read even if the call decides, so that a bad one never goes unseen. */
+	/* The setting and the file are read even if the call decides, so that a bad one never goes
+	 * unseen. */
 	stretto_status status = from_setting(config, args->collective, &algorithm);
+	if (status == STRETTO_OK)
+		status = from_file(config, args->collective, bytes, &fixed);
 	if (status != STRETTO_OK)
 		return status;
 	if (args->algorithm) {
@@ -221,9 +289,12 @@ stretto_status stretto_select(const struct stretto_config *config,
 				      valid_names(config, args->collective, names, sizeof(names)));
 			return STRETTO_INVALID;
 		}
-		add_text(made.reason, sizeof(made.reason), "asked for by the call");
+		add_text(made.reason, sizeof(made.reason), "hint: asked for by the call");
 	} else if (algorithm) {
-		add_text(made.reason, sizeof(made.reason), "set by STRETTO_ALGORITHM");
+		add_text(made.reason, sizeof(made.reason), "environment: set by STRETTO_ALGORITHM");
+	} else if (fixed) {
+		algorithm = fixed;
+		add_text(made.reason, sizeof(made.reason), "file: fixed by STRETTO_TUNING");
 	} else {
 		algorithm = cheapest(config, group, args, &made);
 	}
@@ -231,8 +302,8 @@ stretto_status stretto_select(const struct stretto_config *config,
 	if (status != STRETTO_OK)
 		return status;
 	made.algorithm = algorithm;
-	set_window(args, group->size,
-		   window_bytes(config, group, algorithm, total_bytes(args, group->size)), &made);
+	made.seconds = algorithm->cost(group, bytes, window_bytes(config, group, algorithm, bytes));
+	set_window(args, group->size, window_bytes(config, group, algorithm, bytes), &made);
 	*choice = made;
 	return STRETTO_OK;
 }

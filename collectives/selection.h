@@ -2,7 +2,8 @@
 /*
  * selection.h: which algorithm an operation takes, and with which window.
  *
- * In this order: the hint of the call, STRETTO_ALGORITHM, the least estimated cost. The choice
+ * In this order: the hint of the call, STRETTO_ALGORITHM, the file of STRETTO_TUNING, the least
+ * estimated cost. The choice
  * depends only on values that are the same on all ranks. With STRETTO_REPRODUCIBLE reductions take
  * only algorithms that are canonical, see algorithm.h.
  *
@@ -13,22 +14,32 @@
 
 #include "collectives/algorithm.h"
 #include "runtime/config.h"
+#include "runtime/tuning.h"
 
 struct stretto_choice {
 	const struct stretto_algorithm *algorithm;
-	size_t window; /* elements of `count` per window, >= 1; the last window may be shorter */
-	char reason[160];
+	size_t window;    /* elements of `count` per window, >= 1; the last window may be shorter */
+	double seconds;   /* estimated */
+	char reason[160]; /* begins with hint, environment, file or model */
 };
 
 /* The links that the model takes: between ranks of one node, and of several. */
 extern const struct stretto_link stretto_link_shm;
 extern const struct stretto_link stretto_link_network;
 
+/*
+ * A link with what the file (NULL: none) says of a transport at a level; `link` for the rest.
+ */
+struct stretto_link stretto_link_tuned(const struct stretto_tuning *tuning,
+				       enum stretto_tuning_level level, const char *transport,
+				       const struct stretto_link *link);
+
 /* Ranks that share a node and its memory. */
 struct stretto_group stretto_group_on_node(int size);
 
 /*
- * Chooses for args on the ranks of a group. STRETTO_INVALID if args or the configuration name
+ * Chooses for args on the ranks of a group. STRETTO_INVALID if args, the configuration or a rule
+ * of the tuning file name
  * an algorithm that does not exist for this collective, or is barred by STRETTO_REPRODUCIBLE; the
  * log lists those that may be named.
  */

@@ -27,41 +27,73 @@
 extern "C" {
 #endif
 
-/* Element types: name, size in bytes, the word the tools use for it. */
+/*
+ * Element types: name, size in bytes, class, the word the tools use for it. A complex element is its
+ * real part and then its imaginary part, as C and Fortran have it.
+ */
 #define STRETTO_TYPE_MAP(X)                                                                        \
-	X(STRETTO_U8, 1, "uint8")                                                                  \
-	X(STRETTO_I32, 4, "int32")                                                                 \
-	X(STRETTO_I64, 8, "int64")                                                                 \
-	X(STRETTO_F16, 2, "half")                                                                  \
-	X(STRETTO_BF16, 2, "bfloat16")                                                             \
-	X(STRETTO_F32, 4, "float")                                                                 \
-	X(STRETTO_F64, 8, "double")
+	X(STRETTO_I8, 1, WHOLE, "int8")                                                            \
+	X(STRETTO_U8, 1, WHOLE, "uint8")                                                           \
+	X(STRETTO_I16, 2, WHOLE, "int16")                                                          \
+	X(STRETTO_U16, 2, WHOLE, "uint16")                                                         \
+	X(STRETTO_I32, 4, WHOLE, "int32")                                                          \
+	X(STRETTO_U32, 4, WHOLE, "uint32")                                                         \
+	X(STRETTO_I64, 8, WHOLE, "int64")                                                          \
+	X(STRETTO_U64, 8, WHOLE, "uint64")                                                         \
+	X(STRETTO_F16, 2, FLOAT, "half")                                                           \
+	X(STRETTO_BF16, 2, FLOAT, "bfloat16")                                                      \
+	X(STRETTO_F32, 4, FLOAT, "float")                                                          \
+	X(STRETTO_F64, 8, FLOAT, "double")                                                         \
+	X(STRETTO_C64, 8, COMPLEX, "complex64")                                                    \
+	X(STRETTO_C128, 16, COMPLEX, "complex128")
 
 enum stretto_type {
-#define X(name, bytes, word) name,
+#define X(name, bytes, class, word) name,
 	STRETTO_TYPE_MAP(X)
 #undef X
 		STRETTO_TYPE_COUNT
 };
 
+/* Classes of types, a bit each: integers, real and complex floating point numbers. */
+enum { STRETTO_WHOLE = 1, STRETTO_FLOAT = 2, STRETTO_COMPLEX = 4 };
+
 /*
- * Reductions: name, the word the tools use for it. Integers wrap around; STRETTO_AVG of integers
- * is the wrapped sum divided by the number of ranks, truncated towards zero. min and max return
- * NaN if any rank gave one. 16-bit floats are added in 32 bits and rounded once per addition.
+ * Reductions: name, the classes of types that have it, the word the tools use for it.
+ *
+ * Integers wrap around; STRETTO_AVG of integers is the wrapped sum divided by the number of ranks,
+ * truncated towards zero. min and max return NaN if any rank gave one. 16-bit floats are added in 32
+ * bits and rounded once per addition. A product of complex numbers is (ac - bd) + (ad + bc)i as
+ * written, without the C standard's care for infinities. Logical results are 1 or 0, where any value
+ * but 0 is true. On a communicator of one rank the result is that rank's value as it is, divided or
+ * multiplied where the operation says so.
+ *
+ * docs/collectives.md has the table, and what becomes of NaN, infinity and subnormal numbers.
  */
 #define STRETTO_OP_MAP(X)                                                                          \
-	X(STRETTO_SUM, "sum")                                                                      \
-	X(STRETTO_PROD, "prod")                                                                    \
-	X(STRETTO_MIN, "min")                                                                      \
-	X(STRETTO_MAX, "max")                                                                      \
-	X(STRETTO_AVG, "avg")
+	X(STRETTO_SUM, STRETTO_WHOLE | STRETTO_FLOAT | STRETTO_COMPLEX, "sum")                     \
+	X(STRETTO_PROD, STRETTO_WHOLE | STRETTO_FLOAT | STRETTO_COMPLEX, "prod")                   \
+	X(STRETTO_MIN, STRETTO_WHOLE | STRETTO_FLOAT, "min")                                       \
+	X(STRETTO_MAX, STRETTO_WHOLE | STRETTO_FLOAT, "max")                                       \
+	X(STRETTO_BAND, STRETTO_WHOLE, "band")                                                     \
+	X(STRETTO_BOR, STRETTO_WHOLE, "bor")                                                       \
+	X(STRETTO_BXOR, STRETTO_WHOLE, "bxor")                                                     \
+	X(STRETTO_LAND, STRETTO_WHOLE, "land")                                                     \
+	X(STRETTO_LOR, STRETTO_WHOLE, "lor")                                                       \
+	X(STRETTO_LXOR, STRETTO_WHOLE, "lxor")                                                     \
+	X(STRETTO_AVG, STRETTO_WHOLE | STRETTO_FLOAT | STRETTO_COMPLEX, "avg")
 
 enum stretto_op {
-#define X(name, word) name,
+#define X(name, classes, word) name,
 	STRETTO_OP_MAP(X)
 #undef X
 		STRETTO_OP_COUNT
 };
+
+/* The words of all types, and of all operations, as one text each, for messages. */
+#define STRETTO_TYPE_WORD(name, bytes, class, word) word " "
+#define STRETTO_TYPE_WORDS                          STRETTO_TYPE_MAP(STRETTO_TYPE_WORD)
+#define STRETTO_OP_WORD(name, classes, word)        word " "
+#define STRETTO_OP_WORDS                            STRETTO_OP_MAP(STRETTO_OP_WORD)
 
 /* Collectives: name, the word the tools use for it. */
 #define STRETTO_COLLECTIVE_MAP(X)                                                                  \
@@ -88,6 +120,8 @@ enum stretto_collective {
 
 /* Bytes of one element; 0 for a value that is no type. */
 STRETTO_API size_t stretto_type_size(enum stretto_type type);
+/* Whether the type has that operation; false for values out of range. */
+STRETTO_API bool stretto_type_has_op(enum stretto_type type, enum stretto_op op);
 /* The words of the maps above; "?" for a value out of range. */
 STRETTO_API const char *stretto_type_name(enum stretto_type type);
 STRETTO_API const char *stretto_op_name(enum stretto_op op);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "collectives/stretto_coll.h"
+#include "collectives/types.h"
+
+#include <stdio.h>
 
 size_t stretto_type_size(enum stretto_type type)
 {
 	static const size_t sizes[] = {
-#define X(name, bytes, word) [name] = (bytes),
+#define X(name, bytes, class, word) [name] = (bytes),
 		STRETTO_TYPE_MAP(X)
 #undef X
 	};
@@ -12,10 +14,27 @@ size_t stretto_type_size(enum stretto_type type)
 	return (unsigned)type < STRETTO_TYPE_COUNT ? sizes[type] : 0;
 }
 
+bool stretto_type_has_op(enum stretto_type type, enum stretto_op op)
+{
+	static const unsigned types[] = {
+#define X(name, bytes, class, word) [name] = STRETTO_##class,
+		STRETTO_TYPE_MAP(X)
+#undef X
+	};
+	static const unsigned ops[] = {
+#define X(name, classes, word) [name] = (classes),
+		STRETTO_OP_MAP(X)
+#undef X
+	};
+
+	return (unsigned)type < STRETTO_TYPE_COUNT && (unsigned)op < STRETTO_OP_COUNT &&
+	       types[type] & ops[op];
+}
+
 const char *stretto_type_name(enum stretto_type type)
 {
 	static const char *const words[] = {
-#define X(name, bytes, word) [name] = (word),
+#define X(name, bytes, class, word) [name] = (word),
 		STRETTO_TYPE_MAP(X)
 #undef X
 	};
@@ -26,12 +45,25 @@ const char *stretto_type_name(enum stretto_type type)
 const char *stretto_op_name(enum stretto_op op)
 {
 	static const char *const words[] = {
-#define X(name, word) [name] = (word),
+#define X(name, classes, word) [name] = (word),
 		STRETTO_OP_MAP(X)
 #undef X
 	};
 
 	return (unsigned)op < STRETTO_OP_COUNT ? words[op] : "?";
+}
+
+const char *stretto_ops_text(enum stretto_type type, char text[STRETTO_OPS_TEXT])
+{
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (int op = 0; op < STRETTO_OP_COUNT; op++)
+		if (stretto_type_has_op(type, (enum stretto_op)op))
+			length += (size_t)snprintf(text + length, STRETTO_OPS_TEXT - length, "%s%s",
+						   length ? " " : "",
+						   stretto_op_name((enum stretto_op)op));
+	return text;
 }
 
 const char *stretto_collective_name(enum stretto_collective collective)

@@ -25,6 +25,7 @@
 #include "runtime/list.h"
 #include "runtime/memory.h"
 #include "runtime/topology.h"
+#include "runtime/tuning.h"
 
 /* A communicator's part in the work of one channel; under its baton. See channel_share.c. */
 struct stretto_comm_share {
@@ -64,6 +65,7 @@ enum { STRETTO_EARLY_NOTICES = 16 };
 
 struct stretto_world {
 	struct stretto_config config;
+	const char *network; /* transport between nodes that all ranks have; "" for none */
 	struct stretto_bootstrap *bootstrap;
 	int rank;
 	int size;

@@ -49,6 +49,7 @@ const struct stretto_setting stretto_settings[] = {
 	{"STRETTO_VERBS_CONNECT_SECONDS", "20", "how long a step of making an RDMA connection may take", SECONDS, FIELD(verbs_connect_seconds), 0.1, 3600},
 	{"STRETTO_UCX_EAGER", "8K", "largest payload that ucx sends without announcement", BYTES, FIELD(ucx_eager_bytes), 64, 65536},
 	{"STRETTO_ALGORITHM", "", "forced algorithms, e.g. allreduce=ring,broadcast=chain", TEXT, FIELD(algorithm), 0, 0},
+	{"STRETTO_TUNING", "", "file of measured costs and algorithms (docs/tuning.md), the same on all ranks", TEXT, FIELD(tuning_file), 0, 0},
 	{"STRETTO_REPRODUCIBLE", "no", "add in one order of the ranks, whatever the algorithm, size, windows, channels and nodes", BOOL, FIELD(reproducible), 0, 1},
 	{"STRETTO_WINDOW", "0", "bytes of a long vector that one schedule covers, 0 for the algorithm's choice", BYTES, FIELD(window_bytes), 0, 1e12},
 	{"STRETTO_WINDOWS", "3", "windows of one operation in flight", BYTES, FIELD(windows), 1, 64},

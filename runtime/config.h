@@ -17,6 +17,8 @@
 
 #include "runtime/stretto.h"
 
+struct stretto_tuning;
+
 /* Bytes of a text setting, its end included; a longer value is refused. */
 enum { STRETTO_CONFIG_TEXT = 256 };
 /* Most channels of a process. */
@@ -61,7 +63,9 @@ struct stretto_config {
 	/* UCX transport. */
 	size_t ucx_eager_bytes;
 	/* Collectives. */
-	char algorithm[STRETTO_CONFIG_TEXT]; /* "allreduce=ring,broadcast=chain"; "" = by cost */
+	char algorithm[STRETTO_CONFIG_TEXT];   /* "allreduce=ring,broadcast=chain"; "" = by cost */
+	char tuning_file[STRETTO_CONFIG_TEXT]; /* see tuning.h; "" = none */
+	const struct stretto_tuning *tuning;   /* read from it; NULL: none; the world owns it */
 	bool reproducible;   /* reductions in the canonical order only; the same on all ranks */
 	size_t window_bytes; /* of a long vector in one schedule; 0 = by algorithm */
 	size_t windows;      /* in flight */

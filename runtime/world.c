@@ -21,13 +21,14 @@
 #define LINGER_LEAST_SECONDS 0.2
 #define LINGER_SECONDS       1.0
 
-enum { BLOB_MAGIC = 0x53574c44, BLOB_VERSION = 2 };
+enum { BLOB_MAGIC = 0x53574c44, BLOB_VERSION = 3 };
 
 struct blob_head {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t channels;
-	uint32_t bytes; /* of the whole blob */
+	uint32_t bytes;  /* of the whole blob */
+	uint64_t tuning; /* hash of the file; 0: none */
 	struct stretto_node_id node;
 };
 
@@ -48,6 +49,7 @@ static stretto_status make_blob(const struct stretto_world *world, char **out, s
 		.magic = BLOB_MAGIC,
 		.version = BLOB_VERSION,
 		.channels = (uint32_t)world->config.channels,
+		.tuning = world->config.tuning ? world->config.tuning->hash : 0,
 	};
 	stretto_status status = stretto_node_identify(&world->config, &head.node);
 	size_t at = sizeof head;
@@ -80,6 +82,20 @@ static stretto_status make_blob(const struct stretto_world *world, char **out, s
 	return STRETTO_OK;
 }
 
+/* All ranks must take the same costs, or they would choose different algorithms. */
+static stretto_status check_tuning(const struct stretto_world *world, int peer, uint64_t tuning)
+{
+	struct blob_head first;
+
+	memcpy(&first, world->addresses, sizeof first);
+	if (tuning == first.tuning)
+		return STRETTO_OK;
+	stretto_error("rank %d has another tuning (%016llx) than rank 0 (%016llx; 0: none): the "
+		      "file of STRETTO_TUNING must have the same text on all ranks",
+		      peer, (unsigned long long)tuning, (unsigned long long)first.tuning);
+	return STRETTO_BOOTSTRAP;
+}
+
 /* Checks every blob once, so that stretto_world_address() can trust them. */
 static stretto_status check_blob(const struct stretto_world *world, int peer)
 {
@@ -107,7 +123,7 @@ static stretto_status check_blob(const struct stretto_world *world, int peer)
 		at += entry.bytes;
 	}
 	if (at == head.bytes)
-		return STRETTO_OK;
+		return check_tuning(world, peer, head.tuning);
 	stretto_error("rank %d sent a malformed address", peer);
 	return STRETTO_BOOTSTRAP;
 }
@@ -218,6 +234,26 @@ static stretto_status find_nodes(struct stretto_world *world)
 	return STRETTO_OK;
 }
 
+/*
+ * The transport between nodes as the cost model takes it: the first of the table that all ranks
+ * have published, so that all come to the same.
+ */
+static const char *find_network(const struct stretto_world *world)
+{
+	for (size_t i = 0; stretto_transports[i]; i++) {
+		const char *name = stretto_transports[i]->name;
+		int peer = 0;
+
+		if (stretto_transports[i]->limits.same_node)
+			continue;
+		while (peer < world->size && stretto_world_address(world, peer, 0, name).bytes > 0)
+			peer++;
+		if (peer == world->size)
+			return name;
+	}
+	return "";
+}
+
 static stretto_status exchange_addresses(struct stretto_world *world)
 {
 	const struct stretto_bootstrap_ops *ops = world->bootstrap->ops;
@@ -267,6 +303,7 @@ static void free_world(struct stretto_world *world)
 		world->bootstrap->ops->close(world->bootstrap);
 	stretto_memory_fini(&world->memory);
 	pthread_mutex_destroy(&world->lock);
+	free((void *)(uintptr_t)world->config.tuning);
 	free(world->addresses);
 	free(world->node);
 	free(world);
@@ -292,8 +329,10 @@ static stretto_status open_world(struct stretto_world *world,
 		status = exchange_addresses(world);
 	if (status == STRETTO_OK)
 		status = find_nodes(world);
-	if (status == STRETTO_OK)
+	if (status == STRETTO_OK) {
 		agree_on_speeds(world);
+		world->network = find_network(world);
+	}
 	if (status == STRETTO_OK)
 		status = stretto_progress_start(world);
 	return status;
@@ -330,6 +369,8 @@ stretto_status stretto_init(const struct stretto_options *options, struct strett
 	stretto_list_init(&world->comms);
 	stretto_memory_init(&world->memory);
 	status = stretto_config_load(&world->config, options->settings);
+	if (status == STRETTO_OK)
+		status = stretto_tuning_load(world->config.tuning_file, &world->config.tuning);
 	if (status == STRETTO_OK)
 		status = open_world(world, options->bootstrap);
 	if (status == STRETTO_OK)

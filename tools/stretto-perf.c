@@ -73,7 +73,8 @@ static void all_types_and_ops(struct perf *perf)
 
 	for (int type = 0; type < STRETTO_TYPE_COUNT; type++)
 		for (int op = 0; op < STRETTO_OP_COUNT; op++)
-			if ((types >> type & 1) && (ops >> op & 1))
+			if ((types >> type & 1) && (ops >> op & 1) &&
+			    stretto_type_has_op((enum stretto_type)type, (enum stretto_op)op))
 				all_roots(perf, (enum stretto_type)type, (enum stretto_op)op);
 }
 

@@ -32,6 +32,7 @@ struct request {
 /* All ranks' schedules and the round of every step. */
 struct group {
 	struct stretto_schedule *all;
+	struct stretto_choice choice;
 	int **rounds; /* rounds[rank][step]: of the message that a step sends, gets or works on */
 	int size;
 };
@@ -222,7 +223,8 @@ static void find_rounds(struct group *group)
 			find_round(group, r, i);
 }
 
-static const struct stretto_algorithm *choose(const struct request *request)
+/* The library's choice, or what is asked for. */
+static struct stretto_choice choose(const struct request *request)
 {
 	const struct stretto_config config = {0};
 	const struct stretto_coll_args args = {.collective = request->shape.collective,
@@ -244,14 +246,13 @@ static const struct stretto_algorithm *choose(const struct request *request)
 	}
 	if (stretto_select(&config, &group, &args, &choice) != STRETTO_OK)
 		exit(TOOL_USAGE); /* the log has said why */
-	return choice.algorithm;
+	return choice;
 }
 
 static struct group build_group(const struct request *request)
 {
 	struct stretto_shape shape = request->shape;
-	const struct stretto_algorithm *algorithm = choose(request);
-	struct group group = {.size = shape.size};
+	struct group group = {.size = shape.size, .choice = choose(request)};
 	bool rooted = stretto_traits_of(shape.collective)->rooted;
 
 	if (request->nodes > 0) {
@@ -262,7 +263,8 @@ static struct group build_group(const struct request *request)
 	for (int r = 0; r < shape.size; r++) {
 		shape.rank = r;
 		shape.in_place = request->shape.in_place && (!rooted || r == shape.root);
-		if (stretto_algorithm_build(algorithm, &shape, &group.all[r]) != STRETTO_OK)
+		if (stretto_algorithm_build(group.choice.algorithm, &shape, &group.all[r]) !=
+		    STRETTO_OK)
 			exit(1); /* the log has said why */
 	}
 	return group;
@@ -330,6 +332,8 @@ static void print_header(const struct group *group)
 	printf("\ncost: %d rounds; a rank sends at most %d messages, %zu elements; scratch of %zu "
 	       "elements\n",
 	       most.rounds, most.messages, most.sent, most.tmp);
+	printf("chosen: window %zu elements, estimated %.4g us (%s)\n", group->choice.window,
+	       1e6 * group->choice.seconds, group->choice.reason);
 	if (shape->node)
 		printf("%d nodes: a rank sends at most %zu elements to others\n", shape->nodes,
 		       most.far);

@@ -35,10 +35,13 @@ static inline int stretto_subtree(int v, int size)
 	return v == 0 || v + bit > size ? size - v : bit;
 }
 
-/* Windows after the first that `bytes` are cut into. */
+/*
+ * Windows after the first that `bytes` are cut into; a shorter one counts by its share, so that the
+ * estimate does not fall where more bytes make the windows longer and fewer.
+ */
 static inline double stretto_windows_after_first(size_t bytes, size_t window)
 {
-	return window == 0 || bytes == 0 ? 0 : (double)((bytes - 1) / window);
+	return window == 0 || bytes <= window ? 0 : (double)(bytes - window) / (double)window;
 }
 
 /* Bytes of the longest window: `window`, or all of a shorter vector. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/lib/values.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +11,33 @@
 
 enum { GUARD = 192, PATTERN = 0xa5 };
 
+/* An integer as bytes; little endian, so that the low ones are the value in any type. */
+static void whole_set(void *at, size_t size, double value)
+{
+	int64_t whole = (int64_t)value;
+
+	memcpy(at, &whole, size);
+}
+
+static bool is_unsigned(enum stretto_type type)
+{
+	return type == STRETTO_U8 || type == STRETTO_U16 || type == STRETTO_U32 ||
+	       type == STRETTO_U64;
+}
+
+static double whole_get(enum stretto_type type, const void *at)
+{
+	size_t size = stretto_type_size(type);
+	int shift = 64 - 8 * (int)size;
+	uint64_t whole = 0;
+
+	memcpy(&whole, at, size);
+	return is_unsigned(type) ? (double)whole : (double)((int64_t)(whole << shift) >> shift);
+}
+
 void value_set(enum stretto_type type, void *array, size_t i, double value)
 {
 	switch (type) {
-	case STRETTO_U8:
-		((uint8_t *)array)[i] = (uint8_t)value;
-		break;
-	case STRETTO_I32:
-		((int32_t *)array)[i] = (int32_t)value;
-		break;
-	case STRETTO_I64:
-		((int64_t *)array)[i] = (int64_t)value;
-		break;
 	case STRETTO_F16:
 		((uint16_t *)array)[i] = stretto_f32_to_f16((float)value);
 		break;
@@ -31,28 +47,48 @@ void value_set(enum stretto_type type, void *array, size_t i, double value)
 	case STRETTO_F32:
 		((float *)array)[i] = (float)value;
 		break;
-	default:
+	case STRETTO_F64:
 		((double *)array)[i] = value;
+		break;
+	case STRETTO_C64:
+		((float *)array)[2 * i] = (float)value;
+		((float *)array)[2 * i + 1] = 0;
+		break;
+	case STRETTO_C128:
+		((double *)array)[2 * i] = value;
+		((double *)array)[2 * i + 1] = 0;
+		break;
+	default:
+		whole_set((char *)array + i * stretto_type_size(type), stretto_type_size(type),
+			  value);
 	}
+}
+
+static double complex_get(double real, double imaginary)
+{
+	return imaginary == 0 ? real : (double)NAN;
 }
 
 double value_get(enum stretto_type type, const void *array, size_t i)
 {
+	const double *wide = array;
+	const float *narrow = array;
+
 	switch (type) {
-	case STRETTO_U8:
-		return ((const uint8_t *)array)[i];
-	case STRETTO_I32:
-		return ((const int32_t *)array)[i];
-	case STRETTO_I64:
-		return (double)((const int64_t *)array)[i];
 	case STRETTO_F16:
 		return (double)stretto_f16_to_f32(((const uint16_t *)array)[i]);
 	case STRETTO_BF16:
 		return (double)stretto_bf16_to_f32(((const uint16_t *)array)[i]);
 	case STRETTO_F32:
-		return (double)((const float *)array)[i];
+		return (double)narrow[i];
+	case STRETTO_F64:
+		return wide[i];
+	case STRETTO_C64:
+		return complex_get((double)narrow[2 * i], (double)narrow[2 * i + 1]);
+	case STRETTO_C128:
+		return complex_get(wide[2 * i], wide[2 * i + 1]);
 	default:
-		return ((const double *)array)[i];
+		return whole_get(type, (const char *)array + i * stretto_type_size(type));
 	}
 }
 
@@ -66,26 +102,45 @@ double value_input(enum stretto_op op, int rank, size_t i, unsigned round)
 	return (double)(mix % 4);
 }
 
+/* a op b; a sum where op is an average. */
+static double combined(enum stretto_op op, double a, double b)
+{
+	int left = (int)a, right = (int)b;
+
+	switch (op) {
+	case STRETTO_PROD:
+		return a * b;
+	case STRETTO_MIN:
+		return b < a ? b : a;
+	case STRETTO_MAX:
+		return b > a ? b : a;
+	case STRETTO_BAND:
+		return left & right;
+	case STRETTO_BOR:
+		return left | right;
+	case STRETTO_BXOR:
+		return left ^ right;
+	case STRETTO_LAND:
+		return left && right;
+	case STRETTO_LOR:
+		return left || right;
+	case STRETTO_LXOR:
+		return !left != !right;
+	default:
+		return a + b;
+	}
+}
+
 double value_reduced(enum stretto_type type, enum stretto_op op, int size, size_t i, unsigned round)
 {
 	double result = value_input(op, 0, i, round);
-	char rounded[8];
+	char rounded[16];
 
-	for (int rank = 1; rank < size; rank++) {
-		double value = value_input(op, rank, i, round);
-
-		if (op == STRETTO_PROD)
-			result *= value;
-		else if (op == STRETTO_MIN)
-			result = value < result ? value : result;
-		else if (op == STRETTO_MAX)
-			result = value > result ? value : result;
-		else
-			result += value;
-	}
+	for (int rank = 1; rank < size; rank++)
+		result = combined(op, result, value_input(op, rank, i, round));
 	if (op == STRETTO_AVG) {
 		result /= size;
-		if (type == STRETTO_F16 || type == STRETTO_BF16 || type == STRETTO_F32)
+		if (type != STRETTO_F64 && type != STRETTO_C128)
 			result = (double)((float)(result * size) / (float)size);
 	}
 	value_set(type, rounded, 0, result);

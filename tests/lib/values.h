@@ -3,7 +3,8 @@
  * values.h: data for testing collectives, whose results are known exactly in every type.
  *
  * Values are small whole numbers that depend on rank, element and round, chosen so that no sum or
- * product over up to 64 ranks is rounded in any type: a result is right or wrong, never close.
+ * product over up to 42 ranks is rounded or wraps in any type: a result is right or wrong, never
+ * close. Complex numbers are real here.
  */
 #ifndef STRETTO_TESTS_LIB_VALUES_H
 #define STRETTO_TESTS_LIB_VALUES_H

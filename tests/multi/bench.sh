@@ -88,6 +88,13 @@ if PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$here/tools" python3 - >"$out" 2>"$err"
 	assert report.ratios(latency, 4, 4, 'in_place') == []
 	missed = report.judge({**latency, ('stretto', 2, 4, 'in_place'): [[4], [4], [4]]})
 	assert '**missed** (4 1.00 of 1.5)' in missed[0] and '**met**' in missed[1], missed
+	# more bytes that take less time, in every round or not; other libraries and placements do not count
+	flat = {('stretto', 2, 4, 'in_place'): [[2], [2]], ('stretto', 2, 8, 'in_place'): [[2], [3]],
+	        ('stretto', 2, 16, 'rotated'): [[1], [1]], ('gloo', 2, 16, 'in_place'): [[1], [1]]}
+	assert 'never took less' in report.monotone(flat)
+	assert report.worst_inversion({**flat, ('stretto', 2, 16, 'in_place'): [[1], [2]]})[:3] == ([2, 1.5], 8, 16)
+	assert '**in every round**' in report.monotone({**flat, ('stretto', 2, 16, 'in_place'): [[1], [2]]})
+	assert 'within noise' in report.monotone({**flat, ('stretto', 2, 16, 'in_place'): [[1], [3]]})
 	assert peers.parse_overlap('talk\n64 1.0 2.0 3.0 4.5\n') == {64: (1, 2, 3, 4.5)}
 	assert peers.parse_latency('a b c d\n4 rotated 64 0.5 0.25\n') == {(4, 'rotated'): [0.5, 0.25]}
 	rows = report.overlap_rows({('gloo', 2, 64, 'shm', 'sleep'): [(1, 2, 3, 0), (3, 2, 3, 66), (2, 2, 3, 50)]})

@@ -84,6 +84,29 @@ name=perf_p2p_in_the_columns_of_perftest
 if perf 2 p2p -b 8 -e 64K -f 64 -n 20 --format perftest && grep -q 'BW average\[MB/sec\]' "$out" && grep -q 't_typical\[usec\]' "$out" &&
 	[ "$(awk '/^ [0-9]/ { print NF }' "$out" | sort | uniq -c | tr -s ' \n' ' ')" = " 3 5 3 9 " ]; then ok $name; else not_ok $name; fi
 
+printf 'stretto-tuning 1\nallreduce 0-4096 tree\n' >"$scratch/tuning"
+name=perf_tuning_file_decides_and_says_so
+export STRETTO_TUNING="$scratch/tuning"
+if STRETTO_LOG=info perf 2 allreduce -b 64 -e 64K -f 1024 -n 2 && rows_are_good &&
+	grep -q 'allreduce of 16 x float on 2 ranks: tree, window .*channel(s), estimated [0-9.]* us (file: ' "$err" &&
+	grep -q 'allreduce of 16384 x float .* (model: least of ' "$err"; then ok $name; else not_ok $name; fi
+
+name=perf_other_tuning_on_a_rank_is_refused
+# shellcheck disable=SC2016 # the ranks expand it
+if ! timeout 60 "$build/stretto-run" -n 2 sh -c '[ "$STRETTO_RANK" = 0 ] || unset STRETTO_TUNING; exec "$0" allreduce -b 8 -e 8 -n 1' \
+	"$build/stretto-perf" >"$out" 2>"$err" &&
+	grep -q 'rank 1 has another tuning (0000000000000000) than rank 0 ([0-9a-f]*; 0: none): the file of STRETTO_TUNING' "$err"; then
+	ok $name
+else
+	not_ok $name
+fi
+
+name=perf_bad_tuning_is_one_line
+printf 'stretto-tuning 1\nnode shm latency 1us\nnode shm speed 5\n' >"$scratch/tuning"
+if ! perf 1 allreduce -b 8 -e 8 -n 1 && [ "$(grep -c 'STRETTO_TUNING' "$err")" = 1 ] &&
+	grep -q "STRETTO_TUNING: $scratch/tuning, line 3: unknown key \"speed\"; there are: latency," "$err"; then ok $name; else not_ok $name; fi
+unset STRETTO_TUNING
+
 # Rows without the lines of the header.
 rows() { grep -v '^#' "$out" | grep -v '^$'; }
 
@@ -268,6 +291,7 @@ wrong perf_unknown_option "$build/stretto-perf" allreduce --fast
 wrong perf_bad_size "$build/stretto-perf" allreduce -b 8Q
 wrong perf_bad_type "$build/stretto-perf" allreduce -d float128
 wrong perf_bad_op "$build/stretto-perf" allreduce -o xor
+wrong perf_op_of_another_type "$build/stretto-perf" allreduce -d half -o bor
 wrong perf_sizes_reversed "$build/stretto-perf" allreduce -b 1M -e 1K
 wrong perf_no_iterations "$build/stretto-perf" allreduce -n 0
 wrong perf_bad_compute "$build/stretto-perf" overlap --compute lu

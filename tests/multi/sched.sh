@@ -26,6 +26,12 @@ sched() { # sched ARGUMENTS...: leaves its status in $status
 	status=$?
 }
 
+says_who_chose() {
+	sched allreduce --size 2 --count 4 --rank 0
+	[ $status = 0 ] && grep -qE '^chosen: window 4 elements, estimated [0-9.]+ us \(model: least of ' "$out" &&
+		sched allreduce --size 2 --count 4 --rank 0 --algorithm tree &&
+		grep -qE '^chosen: .* us \(hint: asked for by the call\)$' "$out"
+}
 ring_of_two() {
 	sched allreduce --algorithm ring --size 2 --count 4 --rank 0
 	sed -n '/^rank 0/,$p' "$out" | tr -s ' ' >"$scratch/rank"
@@ -38,6 +44,7 @@ rank 0
  4 <-- 1 OUT[0,2) = received
 END
 }
+check sched_says_who_chose says_who_chose
 check ring_of_two_word_for_word ring_of_two
 
 proves() { # proves ARGUMENTS...

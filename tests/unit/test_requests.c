@@ -141,6 +141,8 @@ static void invalid_rank(struct stretto_comm *world, void *argument)
 		STRETTO_INVALID);
 	require(stretto_allreduce(world, in, out, 4, STRETTO_F32, (enum stretto_op)99) ==
 		STRETTO_INVALID);
+	require(stretto_allreduce(world, in, out, 4, STRETTO_F32, STRETTO_BAND) == STRETTO_INVALID);
+	require(stretto_allreduce(world, in, out, 2, STRETTO_C64, STRETTO_MAX) == STRETTO_INVALID);
 	require(stretto_allreduce(world, in, out, SIZE_MAX / 2, STRETTO_F32, STRETTO_SUM) ==
 		STRETTO_INVALID);
 	require(stretto_broadcast(world, out, 4, STRETTO_F32, stretto_comm_size(world)) ==

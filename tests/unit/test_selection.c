@@ -86,7 +86,7 @@ static void long_vectors_take_algorithms_that_share_the_load(void **state)
 	struct setup setup = make(STRETTO_ALLREDUCE, 25 * million);
 	(void)state;
 	assert_string_equal(chosen(&setup, "", 8), "ring");
-	assert_memory_equal(setup.choice.reason, "least of ring ", 14);
+	assert_memory_equal(setup.choice.reason, "model: least of ring ", 21);
 	assert_non_null(strstr(setup.choice.reason, ", doubling "));
 	assert_non_null(strstr(setup.choice.reason, ", tree "));
 	setup = make(STRETTO_BROADCAST, 25 * million);

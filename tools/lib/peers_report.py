@@ -124,6 +124,31 @@ def judge(latency):
     return lines + verdict('4 ranks, in place, registered memory: Open MPI / Stretto', seen, missed)
 
 
+def worst_inversion(latency):
+    """(ratios of the rounds, size, more bytes that took less, ranks, placement) of the worst such pair; None without any."""
+    worst = None
+    ours = {key[1:]: [statistics.median(times) for times in rounds] for key, rounds in latency.items() if key[0] == 'stretto'}
+    for (ranks, size, placement), less in ours.items():
+        for (other_ranks, more_size, other_placement), more in ours.items():
+            if (other_ranks, other_placement) != (ranks, placement) or more_size <= size:
+                continue
+            found = [a / b for a, b in zip(less, more)]
+            if statistics.median(found) > 1 and (not worst or statistics.median(found) > statistics.median(worst[0])):
+                worst = (found, size, more_size, ranks, placement)
+    return worst
+
+
+def monotone(latency):
+    """A line: whether more bytes ever took less time, as they do where an algorithm is taken too late."""
+    worst = worst_inversion(latency)
+    if not worst:
+        return '* Stretto, time versus size: more bytes never took less time'
+    found, size, more, ranks, placement = worst
+    noise = 'within noise: not so in every round' if min(found) <= 1 else '**in every round**'
+    return '* Stretto, time versus size: worst inversion: %s took %s times as long as %s (%d ranks, %s), %s' % (
+        size_text(size), spread(found), size_text(more), ranks, placement, noise)
+
+
 def verdict(title, seen, missed):
     if not seen:
         return []
@@ -167,7 +192,7 @@ def report(run, pictures):
     lines += ['* **failed**: ' + failure for failure in run.failures]
     if run.latency:
         lines += ['\n## Latency\n', 'Microseconds: p50 (p99). Ratios: the median round (least..most); above 1 Stretto is faster.\n']
-        lines += judge(run.latency)
+        lines += judge(run.latency) + [monotone(run.latency)]
         for ranks in sorted({key[1] for key in run.latency}):
             for placement in PLACEMENTS:
                 lines += latency_table(run.latency, ranks, placement)

@@ -151,6 +151,8 @@ struct perf {
 
 /* Reads the command line; ends the program on a wrong one. */
 void perf_options_read(struct perf_options *options, int argc, char **argv);
+/* Whether a reduction of that type by that operation is asked for, and there is one. */
+bool perf_selects(const struct perf_options *options, enum stretto_type type, enum stretto_op op);
 
 /* What the tool must know of a collective. */
 struct perf_collective {

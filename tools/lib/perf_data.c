@@ -3,7 +3,8 @@
  * The data is a function of (rank, position, round), so that any misplaced, stale or missing
  * contribution shows. It repeats every PERF_PERIOD elements, a prime: one period of the expected
  * values is computed for each check and compared with all of the output. All values are small
- * integers, chosen for each op so that every partial result is exact in every type.
+ * integers, chosen for each op so that every partial result is exact in every type. The imaginary
+ * part of a complex number equals the real one, but for products, where it is 0.
  */
 #include <string.h>
 
@@ -28,82 +29,145 @@ static uint32_t mix(uint32_t rank, uint32_t position, uint32_t round)
 	return x ^ x >> 15;
 }
 
+static bool is_unsigned(enum stretto_type type)
+{
+	return type == STRETTO_U8 || type == STRETTO_U16 || type == STRETTO_U32 ||
+	       type == STRETTO_U64;
+}
+
+static bool is_complex(enum stretto_type type)
+{
+	return type == STRETTO_C64 || type == STRETTO_C128;
+}
+
 /* What a rank contributes, before it is wrapped to the type. */
-static int64_t contribution(const struct perf *perf, enum stretto_op op, int rank, size_t position)
+static int64_t contribution(const struct perf *perf, const struct perf_case *test, int rank,
+			    size_t position)
 {
 	uint32_t random = mix((uint32_t)rank, (uint32_t)position, perf->round);
 	uint32_t size = (uint32_t)perf->size;
 	int64_t bound;
 
-	switch (op) {
+	switch (test->op) {
 	case STRETTO_PROD: /* one rank has a factor, the others have signs */
 		if ((position + perf->round) % size == (size_t)rank)
 			return 2 + random % 5;
-		return random & 1 ? 1 : -1;
+		/* but complex ones, whose zeros would have signs too */
+		return random & 1 || is_complex(test->type) ? 1 : -1;
 	case STRETTO_MIN:
 	case STRETTO_MAX:
-		return (int64_t)(random % 201) - 100;
+		return (int64_t)(random % 201) - (is_unsigned(test->type) ? 0 : 100);
+	case STRETTO_BAND:
+	case STRETTO_LAND: /* most bits set, and few zeros */
+		return (random | random >> 8) & 127;
+	case STRETTO_BOR:
+	case STRETTO_LOR:
+		return random & random >> 8 & random >> 16 & 127;
 	default:
 		/* beyond EXACT_SUM ranks only that many, others in each round, are not zero */
 		if (((uint32_t)rank + perf->round) % size >= EXACT_SUM)
 			return 0;
 		bound = EXACT_SUM / perf->size;
 		bound = bound > 8 ? 8 : bound < 1 ? 1 : bound;
-		return (int64_t)(random % (uint32_t)(2 * bound + 1)) - bound;
+		return (int64_t)(random % (uint32_t)(2 * bound + 1)) -
+		       (is_unsigned(test->type) ? 0 : bound);
 	}
 }
 
 static int64_t wrap(enum stretto_type type, int64_t value)
 {
-	return type == STRETTO_U8 ? (uint8_t)value : value;
+	switch (type) {
+	case STRETTO_I8:
+		return (int8_t)value;
+	case STRETTO_U8:
+		return (uint8_t)value;
+	default: /* no value here leaves the other types */
+		return value;
+	}
+}
+
+/* a op b; a sum where op is an average. */
+static int64_t combined(enum stretto_op op, int64_t a, int64_t b)
+{
+	switch (op) {
+	case STRETTO_PROD:
+		return a * b;
+	case STRETTO_MIN:
+		return b < a ? b : a;
+	case STRETTO_MAX:
+		return b > a ? b : a;
+	case STRETTO_BAND:
+		return a & b;
+	case STRETTO_BOR:
+		return a | b;
+	case STRETTO_BXOR:
+		return a ^ b;
+	case STRETTO_LAND:
+		return a && b;
+	case STRETTO_LOR:
+		return a || b;
+	case STRETTO_LXOR:
+		return !a != !b;
+	default:
+		return a + b;
+	}
 }
 
 /* The reduction of all ranks' contributions; not yet divided for STRETTO_AVG. */
 static int64_t reduced(const struct perf *perf, const struct perf_case *test, size_t position)
 {
-	int64_t result = wrap(test->type, contribution(perf, test->op, 0, position));
+	int64_t result = wrap(test->type, contribution(perf, test, 0, position));
 
 	for (int rank = 1; rank < perf->size; rank++) {
-		int64_t value = wrap(test->type, contribution(perf, test->op, rank, position));
+		int64_t value = wrap(test->type, contribution(perf, test, rank, position));
 
-		if (test->op == STRETTO_PROD)
-			result = wrap(test->type, result * value);
-		else if (test->op == STRETTO_MIN)
-			result = value < result ? value : result;
-		else if (test->op == STRETTO_MAX)
-			result = value > result ? value : result;
-		else
-			result = wrap(test->type, result + value);
+		result = wrap(test->type, combined(test->op, result, value));
 	}
 	return result;
 }
 
-/* Writes value / divisor as element `index` of an array of the type. */
-static void store(enum stretto_type type, void *array, size_t index, int64_t value, int divisor)
+/* Writes a value as element `index` of an array of a type of integers. */
+static void store_whole(enum stretto_type type, unsigned char *array, size_t index, int64_t value)
 {
-	double quotient = (double)value / divisor;
+	size_t size = stretto_type_size(type);
 
+	/* little endian: the low bytes are the value in the type */
+	memcpy(array + index * size, &value, size);
+}
+
+/* Writes a value as element `index` of an array of a type of floats. */
+static void store_real(enum stretto_type type, void *array, size_t index, double value)
+{
 	switch (type) {
-	case STRETTO_U8:
-		((uint8_t *)array)[index] = (uint8_t)(value / divisor);
-		break;
-	case STRETTO_I32:
-		((int32_t *)array)[index] = (int32_t)(value / divisor);
-		break;
-	case STRETTO_I64:
-		((int64_t *)array)[index] = value / divisor;
-		break;
 	case STRETTO_F16:
-		((uint16_t *)array)[index] = stretto_f32_to_f16((float)quotient);
+		((uint16_t *)array)[index] = stretto_f32_to_f16((float)value);
 		break;
 	case STRETTO_BF16:
-		((uint16_t *)array)[index] = stretto_f32_to_bf16((float)quotient);
+		((uint16_t *)array)[index] = stretto_f32_to_bf16((float)value);
 		break;
 	case STRETTO_F32:
-		((float *)array)[index] = (float)quotient;
+		((float *)array)[index] = (float)value;
 		break;
 	default:
-		((double *)array)[index] = quotient;
+		((double *)array)[index] = value;
+	}
+}
+
+/* Writes value / divisor as element `index` of the table. */
+static void store(const struct perf *perf, const struct perf_case *test, size_t index,
+		  int64_t value, int divisor)
+{
+	enum stretto_type part = test->type == STRETTO_C64 ? STRETTO_F32 : STRETTO_F64;
+	double quotient = (double)value / divisor;
+
+	if (stretto_type_has_op(test->type, STRETTO_BAND)) {
+		store_whole(test->type, perf->table, index, value / divisor);
+	} else if (is_complex(test->type)) {
+		store_real(part, perf->table, 2 * index, quotient);
+		store_real(part, perf->table, 2 * index + 1,
+			   test->op == STRETTO_PROD ? 0 : quotient);
+	} else {
+		store_real(test->type, perf->table, index, quotient);
 	}
 }
 
@@ -116,9 +180,9 @@ static void make_table(const struct perf *perf, const struct perf_case *test, in
 	if (count > PERF_PERIOD)
 		count = PERF_PERIOD;
 	for (size_t i = 0; i < count; i++)
-		store(test->type, perf->table, i,
+		store(perf, test, i,
 		      rank == ALL_RANKS ? reduced(perf, test, i)
-					: wrap(test->type, contribution(perf, test->op, rank, i)),
+					: wrap(test->type, contribution(perf, test, rank, i)),
 		      divisor);
 }
 

@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "collectives/types.h"
 #include "tools/lib/options.h"
 #include "tools/lib/perf.h"
 
@@ -30,8 +31,8 @@ static const struct tool_option options_table[] = {
 	{"iters", 'n', "N", "timed iterations of each size (20; p2p: 1000)"},
 	{"warmup_iters", 'w', "N", "iterations before that (5)"},
 	{"check", 'c', "0|1", "fill and check all data of every iteration (1)"},
-	{"datatype", 'd', "TYPE", "uint8 int32 int64 half bfloat16 float double, or all (float)"},
-	{"op", 'o', "OP", "sum prod min max avg, or all (sum)"},
+	{"datatype", 'd', "TYPE", "int8 uint8 ... double complex64 ..., see below, or all (float)"},
+	{"op", 'o', "OP", "sum prod min max avg ..., see below, or all that TYPE has (sum)"},
 	{"root", 'r', "RANK", "of a broadcast, or all (0)"},
 	{"registered", 'R', "0|1", "buffers from stretto_alloc (1), or from malloc (0)"},
 	{"json", JSON, "FILE", "write the results there too"},
@@ -57,6 +58,8 @@ static const struct tool tool = {
 	"messages.",
 	options_table,
 	"COLLECTIVE is one of: " STRETTO_COLLECTIVE_WORDS "\n"
+	"TYPE is one of: " STRETTO_TYPE_WORDS "\n"
+	"OP is one of: " STRETTO_OP_WORDS "\n"
 	"Sizes take the suffixes K, M and G (powers of 1024). Run it under stretto-run.\n"
 	"Exit: 1 wrong data or below --min-bw, 2 wrong command line, 3 communication failed,\n"
 	"4 --timeout has passed. docs/stretto-perf.md describes it all.",
@@ -285,12 +288,36 @@ static void set_defaults(struct perf_options *options)
 		tool_fail("-b %zu is more than -e %zu", options->min_bytes, options->max_bytes);
 }
 
+bool perf_selects(const struct perf_options *options, enum stretto_type type, enum stretto_op op)
+{
+	return (options->types >> type & 1) && (options->ops >> op & 1) &&
+	       stretto_type_has_op(type, op);
+}
+
+/* Some type must have some operation; what a type lacks is left out of the rest. */
+static void refuse_ops(const struct perf_options *options)
+{
+	char ops[STRETTO_OPS_TEXT];
+	int type = 0;
+
+	for (int op = 0; op < STRETTO_OP_COUNT; op++)
+		for (int t = 0; t < STRETTO_TYPE_COUNT; t++)
+			if (perf_selects(options, (enum stretto_type)t, (enum stretto_op)op))
+				return;
+	while (!(options->types >> type & 1))
+		type++;
+	tool_fail("-o: %s has only %s", type_name(type),
+		  stretto_ops_text((enum stretto_type)type, ops));
+}
+
 /* What a test or a format cannot do. */
 static void refuse(const struct perf_options *options, const struct late *given)
 {
 	bool one_place = options->format && options->format->one_place;
 	bool osu = options->format && strcmp(options->format->name, "osu") == 0;
 
+	if (perf_collectives[options->collective].reduces)
+		refuse_ops(options);
 	if (options->full && !osu)
 		tool_fail("--full needs --format osu");
 	if (one_place && options->places == (PERF_OUT_OF_PLACE | PERF_IN_PLACE))

@@ -176,7 +176,7 @@ void perf_overlap(struct perf *perf)
 		prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
 	for (int type = 0; type < STRETTO_TYPE_COUNT; type++) {
 		for (int op = 0; op < STRETTO_OP_COUNT; op++) {
-			if (!(options->types >> type & 1) || !(options->ops >> op & 1))
+			if (!perf_selects(options, (enum stretto_type)type, (enum stretto_op)op))
 				continue;
 			for (size_t bytes = options->min_bytes; bytes <= options->max_bytes;
 			     bytes = perf_next_size(options, bytes)) {

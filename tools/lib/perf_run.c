@@ -55,7 +55,7 @@ static void new_memory(struct perf *perf)
 	const struct perf_options *options = perf->options;
 
 	perf->sets = calloc((size_t)options->sets, sizeof *perf->sets);
-	perf->table = calloc(PERF_PERIOD, sizeof(double));
+	perf->table = calloc(PERF_PERIOD, sizeof(double[2]));
 	perf->times = calloc((size_t)options->iterations * PERF_PARTS_MAX, sizeof *perf->times);
 	if (!perf->sets || !perf->table || !perf->times)
 		tool_die(PERF_COMMUNICATION, "no memory for the tables");
