@@ -24,9 +24,9 @@ struct stretto_state {
 	struct stretto_optimizer *optimizer;
 	float *running;       /* statistics of the model, of this rank */
 	size_t running_count; /* floats */
-	const char *options; /* text that must be the same for a training to go on */
-	uint64_t samples;    /* trained on by all ranks together */
-	uint64_t before;     /* samples of the checkpoint before; UINT64_MAX: none yet */
+	const char *options;  /* text that must be the same for a training to go on */
+	uint64_t samples;     /* trained on by all ranks together */
+	uint64_t before;      /* samples of the checkpoint before; UINT64_MAX: none yet */
 };
 
 /* What was found. */
