@@ -27,6 +27,7 @@ static void release(struct stretto_request *request)
 		stretto_exec_free(request->parts[i]);
 		stretto_schedule_put(plan.full);
 		stretto_schedule_put(plan.rest);
+		stretto_schedule_put(plan.seal);
 	}
 	free(request);
 }
@@ -195,6 +196,32 @@ static stretto_status schedule_for(const struct stretto_request *request, size_t
 				    request->choice.algorithm, &shape, schedule);
 }
 
+/*
+ * Where lost connections are made anew, an operation ends with a barrier: a rank that has finished it
+ * then knows that all have the results, which is what makes it count on all of them.
+ */
+static bool is_sealed(const struct stretto_request *request)
+{
+	return request->comm->world->recovery && request->comm->size > 1 &&
+	       request->args.collective != STRETTO_BARRIER;
+}
+
+static stretto_status seal_for(const struct stretto_request *request,
+			       const struct stretto_schedule **schedule)
+{
+	const struct stretto_comm *comm = request->comm;
+	struct coll_state *state = comm->extension;
+	struct stretto_shape shape = {
+		.collective = STRETTO_BARRIER,
+		.rank = is_ordered(request) ? comm->topology.place[comm->rank] : comm->rank,
+		.size = comm->size,
+	};
+
+	return stretto_schedule_get(&state->schedules, STRETTO_CACHED_SCHEDULES,
+				    stretto_algorithm_find(STRETTO_BARRIER, "dissemination"),
+				    &shape, schedule);
+}
+
 /* Makes the part of elements [first, first + count) on a channel. */
 static stretto_status add_part(struct stretto_request *request, struct stretto_channel *channel,
 			       size_t first, size_t count)
@@ -215,6 +242,8 @@ static stretto_status add_part(struct stretto_request *request, struct stretto_c
 
 	if (status == STRETTO_OK && rest > 0)
 		status = schedule_for(request, rest, &plan.rest);
+	if (status == STRETTO_OK && is_sealed(request))
+		status = seal_for(request, &plan.seal);
 	if (status == STRETTO_OK)
 		status = stretto_exec_new(&plan, &request->parts[request->part_count]);
 	if (status == STRETTO_OK) {
@@ -223,6 +252,7 @@ static stretto_status add_part(struct stretto_request *request, struct stretto_c
 	}
 	stretto_schedule_put(plan.full);
 	stretto_schedule_put(plan.rest);
+	stretto_schedule_put(plan.seal);
 	return status;
 }
 
@@ -411,7 +441,7 @@ static struct stretto_exec_call make_call(struct stretto_request *request)
 		.type = args->type,
 		.op = args->op,
 		.priority = args->priority,
-		.sequence = comm->next_sequence,
+		.operation = &request->operation,
 		.deadline = timeout > 0 ? stretto_after(stretto_now(), timeout) : STRETTO_NEVER,
 		.signature = {.count = args->count,
 			      .root = args->root,
@@ -441,10 +471,10 @@ static stretto_status start(struct stretto_request *request, bool waits)
 		return status;
 	if (request->active)
 		return bad(&request->args, "stretto_start of a request that is active");
+	status = stretto_comm_enter(request->comm, &request->operation, request->part_count);
+	if (status != STRETTO_OK)
+		return status;
 	call = make_call(request);
-	/* 0 is "none" in published states. */
-	if (++request->comm->next_sequence == 0)
-		request->comm->next_sequence = 1;
 	request->active = true;
 	if (waits)
 		stretto_channel_enter(request->parts[0]->plan.channel);
