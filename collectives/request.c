@@ -170,14 +170,15 @@ static bool is_ordered(const struct stretto_request *request)
 }
 
 /* One schedule of `count` elements of the vector (or of each block) for the request. */
-static stretto_status schedule_for(const struct stretto_request *request, size_t count,
+static stretto_status schedule_for(const struct stretto_request *request,
+				   const struct stretto_algorithm *algorithm, size_t count,
 				   const struct stretto_schedule **schedule)
 {
 	const struct stretto_comm *comm = request->comm;
 	const struct stretto_topology *topology = &comm->topology;
 	struct coll_state *state = comm->extension;
 	struct stretto_shape shape = {
-		.collective = request->args.collective,
+		.collective = algorithm->collective,
 		.rank = comm->rank,
 		.size = comm->size,
 		.root = request->args.root,
@@ -192,40 +193,22 @@ static stretto_status schedule_for(const struct stretto_request *request, size_t
 		shape.node = topology->node_at;
 		shape.nodes = topology->nodes;
 	}
-	return stretto_schedule_get(&state->schedules, STRETTO_CACHED_SCHEDULES,
-				    request->choice.algorithm, &shape, schedule);
+	return stretto_schedule_get(&state->schedules, STRETTO_CACHED_SCHEDULES, algorithm, &shape,
+				    schedule);
 }
 
-/*
- * Where lost connections are made anew, an operation ends with a barrier: a rank that has finished it
- * then knows that all have the results, which is what makes it count on all of them.
- */
+/* Where lost connections are made anew, all have the results once one has finished: by a barrier. */
 static bool is_sealed(const struct stretto_request *request)
 {
 	return request->comm->world->recovery && request->comm->size > 1 &&
 	       request->args.collective != STRETTO_BARRIER;
 }
 
-static stretto_status seal_for(const struct stretto_request *request,
-			       const struct stretto_schedule **schedule)
-{
-	const struct stretto_comm *comm = request->comm;
-	struct coll_state *state = comm->extension;
-	struct stretto_shape shape = {
-		.collective = STRETTO_BARRIER,
-		.rank = is_ordered(request) ? comm->topology.place[comm->rank] : comm->rank,
-		.size = comm->size,
-	};
-
-	return stretto_schedule_get(&state->schedules, STRETTO_CACHED_SCHEDULES,
-				    stretto_algorithm_find(STRETTO_BARRIER, "dissemination"),
-				    &shape, schedule);
-}
-
 /* Makes the part of elements [first, first + count) on a channel. */
 static stretto_status add_part(struct stretto_request *request, struct stretto_channel *channel,
 			       size_t first, size_t count)
 {
+	const struct stretto_algorithm *algorithm = request->choice.algorithm;
 	size_t window = request->choice.window < count ? request->choice.window : count;
 	struct stretto_exec_plan plan = {
 		.comm = request->comm,
@@ -238,12 +221,14 @@ static stretto_status add_part(struct stretto_request *request, struct stretto_c
 		.element_size = stretto_type_size(request->args.type),
 	};
 	size_t rest = window ? count % window : 0;
-	stretto_status status = schedule_for(request, window, &plan.full);
+	stretto_status status = schedule_for(request, algorithm, window, &plan.full);
 
 	if (status == STRETTO_OK && rest > 0)
-		status = schedule_for(request, rest, &plan.rest);
+		status = schedule_for(request, algorithm, rest, &plan.rest);
 	if (status == STRETTO_OK && is_sealed(request))
-		status = seal_for(request, &plan.seal);
+		status = schedule_for(request,
+				      stretto_algorithm_find(STRETTO_BARRIER, "dissemination"), 0,
+				      &plan.seal);
 	if (status == STRETTO_OK)
 		status = stretto_exec_new(&plan, &request->parts[request->part_count]);
 	if (status == STRETTO_OK) {

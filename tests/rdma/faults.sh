@@ -63,8 +63,8 @@ check link_down_for_good for_good down
 check address_removed for_good away
 
 # Lost connections that are made anew. The device gives up soon, so that two seconds are a loss.
-anew() { # anew DO UNDO [SETTING]: out for two seconds; what was in flight is called again, by all
-	[ $# -lt 3 ] || export "$3"
+anew() { # anew DO UNDO [CONNECT]: out for two seconds; what was in flight is called again, by all
+	export STRETTO_VERBS_CONNECT="${3:-cm}"
 	job 8 65536 for_two_seconds "$1" "$2"
 	unset STRETTO_VERBS_CONNECT
 	all_ok 3 && [ "$(sed -n 's/^\(rank [0-9]*\): again.*/\1/p' "$dir/out" | sort -u | wc -l)" = 3 ] &&
@@ -76,7 +76,7 @@ for_two_seconds() { # for_two_seconds DO UNDO
 export STRETTO_VERBS_RETRY_SECONDS=0.5 STRETTO_VERBS_RECONNECT_SECONDS=15
 check made_anew_after_cable_out anew cut heal
 check made_anew_after_link_down anew down up
-check made_anew_out_of_band anew cut heal STRETTO_VERBS_CONNECT=oob
+check made_anew_out_of_band anew cut heal oob
 export STRETTO_VERBS_RECONNECT_SECONDS=4
 not_in_time() {
 	for_good down && grep -q 'STRETTO_VERBS_RECONNECT_SECONDS=4' "$dir/out"
