@@ -286,6 +286,8 @@ static void fill_slot(struct stretto_exec_slot *slot)
 	slot->window = exec->next_window++;
 	if (exec->plan.rest && slot->window == exec->plan.windows - 1)
 		schedule = exec->plan.rest;
+	else if (slot->window == exec->plan.windows)
+		schedule = exec->plan.seal;
 	slot->schedule = schedule;
 	slot->ready_first = 0;
 	slot->ready_count = 0;
@@ -312,12 +314,19 @@ static void fill_slot(struct stretto_exec_slot *slot)
 	}
 }
 
+/* Whether the seal is the next to begin: it says that all windows are complete here. */
+static bool may_seal(const struct stretto_exec *exec)
+{
+	return exec->plan.seal && exec->windows_left == 1 &&
+	       exec->next_window == exec->plan.windows;
+}
+
 /* Begins the next window in an empty slot, if there is one and it is allowed now. */
 static size_t begin_window(struct stretto_exec_slot *slot)
 {
 	struct stretto_work *work = &slot->exec->work;
 
-	if (slot->exec->next_window == slot->exec->plan.windows)
+	if (slot->exec->next_window >= slot->exec->plan.windows && !may_seal(slot->exec))
 		return 0;
 	work->ready = true; /* also for a window of no steps, or one that is held */
 	work->held = work->under_way >= work->allowed;
@@ -414,7 +423,7 @@ static size_t advance(struct stretto_work *work)
 		work->under_way--;
 		count += 1 + begin_window(slot); /* now: what is left would go to later work */
 	}
-	if (exec->windows_left == 0)
+	if (exec->windows_left == 0 && stretto_work_may_finish(work))
 		stretto_work_finish(work, STRETTO_OK);
 	return count;
 }
@@ -432,6 +441,9 @@ static bool fail(struct stretto_work *work, stretto_status status)
 	}
 	if (!settled)
 		return false;
+	/* who has finished it had word from all ranks that they have the results */
+	if (status == STRETTO_OK && exec->plan.seal && exec->windows_left > 1)
+		status = STRETTO_INTERNAL;
 	for (size_t i = 0; i < exec->slot_count; i++)
 		exec->slots[i].schedule = NULL;
 	stretto_work_finish(work, status);
@@ -467,13 +479,14 @@ static bool add_peer(struct stretto_exec *exec, int peer)
 
 static stretto_status list_peers(struct stretto_exec *exec)
 {
-	const struct stretto_schedule *schedules[2] = {exec->plan.full, exec->plan.rest};
+	const struct stretto_schedule *schedules[] = {exec->plan.full, exec->plan.rest,
+						      exec->plan.seal};
 
 	exec->peers = calloc((size_t)exec->plan.comm->size, sizeof *exec->peers);
 	if (!exec->peers)
 		return STRETTO_NO_MEMORY;
-	for (int s = 0; s < 2 && schedules[s]; s++)
-		for (int i = 0; i < schedules[s]->step_count; i++)
+	for (int s = 0; s < 3; s++)
+		for (int i = 0; schedules[s] && i < schedules[s]->step_count; i++)
 			if (schedules[s]->steps[i].peer >= 0 &&
 			    !add_peer(exec, schedules[s]->steps[i].peer))
 				return STRETTO_INTERNAL;
@@ -488,6 +501,8 @@ static stretto_status allocate_slots(struct stretto_exec *exec)
 
 	if (plan->rest && plan->rest->step_count > steps)
 		steps = plan->rest->step_count;
+	if (plan->seal && plan->seal->step_count > steps)
+		steps = plan->seal->step_count;
 	exec->step_capacity = steps + 1;
 	if (plan->rest && plan->rest->tmp_count > tmp)
 		tmp = plan->rest->tmp_count;
@@ -570,10 +585,11 @@ void stretto_exec_start(struct stretto_exec *exec, const struct stretto_exec_cal
 	exec->region[STRETTO_BUF_IN] = call->in_region;
 	exec->region[STRETTO_BUF_OUT] = call->out_region;
 	exec->next_window = 0;
-	exec->windows_left = plan->windows;
+	exec->windows_left = plan->windows + (plan->seal != NULL);
 	exec->started = false;
 	exec->counts = (struct stretto_exec_counts){0};
-	exec->work.sequence = call->sequence;
+	exec->work.sequence = call->operation->sequence;
+	exec->work.operation = call->operation->parts > 0 ? call->operation : NULL;
 	exec->work.signature = call->signature;
 	exec->work.deadline = call->deadline;
 	exec->work.priority = call->priority;

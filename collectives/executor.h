@@ -68,6 +68,7 @@ struct stretto_exec_plan {
 	struct stretto_channel *channel;
 	const struct stretto_schedule *full; /* of a whole window; outlives the part */
 	const struct stretto_schedule *rest; /* of the shorter last window; NULL if there is none */
+	const struct stretto_schedule *seal; /* a barrier behind all windows; NULL: not needed */
 	size_t first;                        /* element of the vector (of each block) */
 	size_t windows;                      /* number of them, at least 1 */
 	size_t window;                       /* elements of a whole one */
@@ -87,7 +88,7 @@ struct stretto_exec_call {
 	enum stretto_type type;
 	enum stretto_op op;
 	struct stretto_signature signature;
-	uint32_t sequence;
+	struct stretto_operation *operation; /* entered; account is kept of it if it has parts */
 	uint64_t deadline;
 	int priority;
 	bool attended; /* the caller has entered the channel, and waits for the part next */

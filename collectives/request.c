@@ -28,6 +28,7 @@ static void release(struct stretto_request *request)
 		stretto_exec_free(request->parts[i]);
 		stretto_schedule_put(plan.full);
 		stretto_schedule_put(plan.rest);
+		stretto_schedule_put(plan.seal);
 	}
 	free(request);
 }
@@ -185,14 +186,15 @@ static bool is_ordered(const struct stretto_request *request)
 }
 
 /* One schedule of `count` elements of the vector (or of each block) for the request. */
-static stretto_status schedule_for(const struct stretto_request *request, size_t count,
+static stretto_status schedule_for(const struct stretto_request *request,
+				   const struct stretto_algorithm *algorithm, size_t count,
 				   const struct stretto_schedule **schedule)
 {
 	const struct stretto_comm *comm = request->comm;
 	const struct stretto_topology *topology = &comm->topology;
 	struct coll_state *state = comm->extension;
 	struct stretto_shape shape = {
-		.collective = request->args.collective,
+		.collective = algorithm->collective,
 		.rank = comm->rank,
 		.size = comm->size,
 		.root = request->args.root,
@@ -207,14 +209,22 @@ static stretto_status schedule_for(const struct stretto_request *request, size_t
 		shape.node = topology->node_at;
 		shape.nodes = topology->nodes;
 	}
-	return stretto_schedule_get(&state->schedules, STRETTO_CACHED_SCHEDULES,
-				    request->choice.algorithm, &shape, schedule);
+	return stretto_schedule_get(&state->schedules, STRETTO_CACHED_SCHEDULES, algorithm, &shape,
+				    schedule);
+}
+
+/* Where lost connections are made anew, all have the results once one has finished: by a barrier. */
+static bool is_sealed(const struct stretto_request *request)
+{
+	return request->comm->world->recovery && request->comm->size > 1 &&
+	       request->args.collective != STRETTO_BARRIER;
 }
 
 /* Makes the part of elements [first, first + count) on a channel. */
 static stretto_status add_part(struct stretto_request *request, struct stretto_channel *channel,
 			       size_t first, size_t count)
 {
+	const struct stretto_algorithm *algorithm = request->choice.algorithm;
 	size_t window = request->choice.window < count ? request->choice.window : count;
 	struct stretto_exec_plan plan = {
 		.comm = request->comm,
@@ -227,10 +237,14 @@ static stretto_status add_part(struct stretto_request *request, struct stretto_c
 		.element_size = stretto_type_size(request->args.type),
 	};
 	size_t rest = window ? count % window : 0;
-	stretto_status status = schedule_for(request, window, &plan.full);
+	stretto_status status = schedule_for(request, algorithm, window, &plan.full);
 
 	if (status == STRETTO_OK && rest > 0)
-		status = schedule_for(request, rest, &plan.rest);
+		status = schedule_for(request, algorithm, rest, &plan.rest);
+	if (status == STRETTO_OK && is_sealed(request))
+		status = schedule_for(request,
+				      stretto_algorithm_find(STRETTO_BARRIER, "dissemination"), 0,
+				      &plan.seal);
 	if (status == STRETTO_OK)
 		status = stretto_exec_new(&plan, &request->parts[request->part_count]);
 	if (status == STRETTO_OK) {
@@ -239,6 +253,7 @@ static stretto_status add_part(struct stretto_request *request, struct stretto_c
 	}
 	stretto_schedule_put(plan.full);
 	stretto_schedule_put(plan.rest);
+	stretto_schedule_put(plan.seal);
 	return status;
 }
 
@@ -440,7 +455,7 @@ static struct stretto_exec_call make_call(struct stretto_request *request)
 		.type = args->type,
 		.op = args->op,
 		.priority = args->priority,
-		.sequence = comm->next_sequence,
+		.operation = &request->operation,
 		.deadline = timeout > 0 ? stretto_after(stretto_now(), timeout) : STRETTO_NEVER,
 		.signature = {.count = args->count,
 			      .root = args->root,
@@ -470,10 +485,10 @@ static stretto_status start(struct stretto_request *request, bool waits)
 		return status;
 	if (request->active)
 		return bad(&request->args, "stretto_start of a request that is active");
+	status = stretto_comm_enter(request->comm, &request->operation, request->part_count);
+	if (status != STRETTO_OK)
+		return status;
 	call = make_call(request);
-	/* 0 is "none" in published states. */
-	if (++request->comm->next_sequence == 0)
-		request->comm->next_sequence = 1;
 	request->active = true;
 	if (waits)
 		stretto_channel_enter(request->parts[0]->plan.channel);

@@ -27,8 +27,9 @@ struct stretto_request {
 	struct stretto_coll_args args; /* of the call; algorithm points to its static name */
 	struct stretto_choice choice;
 	bool in_place;
-	bool persistent; /* made by an ..._init call */
-	bool active;     /* started and not waited for */
+	bool persistent;                    /* made by an ..._init call */
+	bool active;                        /* started and not waited for */
+	struct stretto_operation operation; /* while it is active */
 	int part_count;
 	struct stretto_exec
 		*parts[STRETTO_STRIPES_MAX]; /* one per channel that has a share; owned */

@@ -16,7 +16,10 @@
  * ranks get the same bits. An operation ends within STRETTO_TIMEOUT_SECONDS.
  *
  * Errors of all: STRETTO_INVALID (local, before anything was sent), and the statuses that break the
- * communicator: STRETTO_TIMEOUT, STRETTO_MISMATCH, STRETTO_PEER_FAILED, STRETTO_ABORTED.
+ * communicator: STRETTO_TIMEOUT, STRETTO_MISMATCH, STRETTO_PEER_FAILED, STRETTO_ABORTED. Only with
+ * STRETTO_VERBS_RECONNECT_SECONDS: STRETTO_RETRY, from the start or the end of an operation, on all
+ * ranks. The communicator is whole; call it again with the same arguments, and several of them in
+ * the order in which they were called. The contents of `out` are undefined, in place also of `in`.
  */
 #ifndef STRETTO_COLL_H
 #define STRETTO_COLL_H

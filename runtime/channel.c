@@ -9,6 +9,7 @@
 #include "runtime/clock.h"
 #include "runtime/comm.h"
 #include "runtime/futex.h"
+#include "runtime/recovery.h"
 
 /* How often deadlines and descriptors are looked at while polling. */
 #define TIMERS_NS 1000000u
@@ -112,6 +113,7 @@ static size_t take_submissions(struct stretto_channel *channel)
 		count++;
 	}
 	atomic_fetch_sub(&channel->submissions, (unsigned)count);
+	channel->unresolved |= channel->epoch > 0;
 	pthread_mutex_unlock(&channel->submit_lock);
 	STRETTO_LIST_FOR (it, &channel->active)
 		stretto_channel_check_early(channel,
@@ -144,12 +146,18 @@ static void look_at_timers(struct stretto_channel *channel)
 /* A turn that leaves the devices armed. */
 static size_t look(struct stretto_channel *channel)
 {
-	size_t count = take_submissions(channel), advanced;
+	size_t count, advanced;
+	bool may_advance;
 
+	/* seq_cst, before the devices are polled: they are in this epoch then, or in a later one */
+	if (channel->env.epoch)
+		channel->epoch = atomic_load(channel->env.epoch);
+	count = take_submissions(channel);
 	look_at_timers(channel); /* first: advance() must see endpoints that it made ready */
 	for (int i = 0; i < channel->device_count; i++)
 		count += channel->devices[i]->transport->poll(channel->devices[i]);
-	advanced = stretto_channel_advance(channel);
+	count += stretto_recovery_turn(channel, &may_advance);
+	advanced = may_advance ? stretto_channel_advance(channel) : 0;
 	channel->advanced += advanced;
 	count += advanced;
 	/* relaxed: set before the kick that made us look; partner is stretto_comm_break() */
@@ -187,6 +195,8 @@ void stretto_work_finish(struct stretto_work *work, stretto_status status)
 {
 	struct stretto_channel *channel = work->channel;
 
+	if (work->operation)
+		stretto_work_leave(work);
 	stretto_channel_remove(channel, work);
 	atomic_fetch_sub(&channel->in_flight, 1);
 	work->ops->finished(work, status);
@@ -211,7 +221,7 @@ void stretto_channel_hold(void *context, int change)
 /* Earliest time at which something is to be done without an event. */
 static uint64_t next_deadline(const struct stretto_channel *channel)
 {
-	uint64_t next = STRETTO_NEVER;
+	uint64_t next = stretto_recovery_deadline(channel->world);
 
 	STRETTO_LIST_FOR (it, &channel->active) {
 		uint64_t deadline = stretto_container_of(it, struct stretto_work, link)->deadline;

@@ -45,14 +45,22 @@ struct stretto_work_ops {
 	/* Goes on as far as possible; returns how much it did. Ends by stretto_work_finish(). */
 	size_t (*advance)(struct stretto_work *work);
 	/*
-	 * Gives it up, and finishes it with an error once nothing can touch its memory any more.
-	 * false: that is not so yet, call again.
+	 * Gives it up, and finishes it with a status once nothing can touch its memory any more.
+	 * false: that is not so yet, call again. STRETTO_OK: another rank has finished it, so its
+	 * results are complete here.
 	 */
 	bool (*fail)(struct stretto_work *work, stretto_status status);
 	/* One line on what the operation is, from its signature, for messages. */
 	const char *(*describe)(const struct stretto_signature *signature, char *buf, size_t size);
 	/* Called last; the work may be reused or freed by its owner once this was called. */
 	void (*finished)(struct stretto_work *work, stretto_status status);
+};
+
+/* An operation, as the world keeps account of it; see recovery.h. Embedded in the owner's struct. */
+struct stretto_operation {
+	struct stretto_list link; /* in the communicator's operations */
+	uint32_t sequence;
+	int parts; /* not over; under world.lock */
 };
 
 /* Part of an operation on one channel. Embedded in the owner's struct. */
@@ -62,7 +70,8 @@ struct stretto_work {
 	const struct stretto_work_ops *ops;
 	struct stretto_comm *comm;
 	struct stretto_channel *channel;
-	uint32_t sequence; /* of the operation */
+	struct stretto_operation *operation; /* that account is kept of until it is over; or NULL */
+	uint32_t sequence;                   /* of the operation */
 	struct stretto_signature signature;
 	uint64_t deadline; /* stretto_now() time, STRETTO_NEVER for none */
 	int priority;      /* higher goes first; set before it is submitted */
@@ -93,6 +102,10 @@ struct stretto_channel {
 	uint64_t pass;                             /* number of passes over `active` */
 	uint64_t held_until;                       /* when work that is held is looked at again */
 	bool armed;                                /* devices are; see disarm() */
+	uint32_t epoch;                            /* of this turn; see recovery.h */
+	uint32_t told;                             /* epoch that peers were told of */
+	uint32_t resolved;                         /* epoch whose verdict was carried out */
+	bool unresolved;                           /* work came that the verdict may be about */
 	uint64_t advanced;                         /* counts what work did */
 	uint64_t next_timers;                      /* when deadlines are looked at again */
 	uint64_t next_events;                      /* when descriptors are looked at again */
@@ -176,6 +189,14 @@ static inline void stretto_work_ready(struct stretto_work *work)
 {
 	work->ready = true;
 }
+
+/*
+ * Whether work that is complete may be finished: not while it is agreed on what counts. Once before
+ * stretto_work_finish() with STRETTO_OK. Baton.
+ */
+bool stretto_work_may_finish(struct stretto_work *work);
+/* A part of an operation that account is kept of is over, in another way. */
+void stretto_work_leave(struct stretto_work *work);
 
 /* Ends work: takes it off the channel and calls finished(). Baton. */
 void stretto_work_finish(struct stretto_work *work, stretto_status status);

@@ -7,6 +7,7 @@
 #include "runtime/clock.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
+#include "runtime/recovery.h"
 
 static struct stretto_work *find_work(struct stretto_channel *channel, uint64_t comm,
 				      uint32_t sequence)
@@ -76,7 +77,9 @@ bool stretto_channel_check(void *context, int peer, const struct stretto_key *ke
 		if (comm && stretto_comm_state(comm) != STRETTO_OK)
 			return false;
 	}
-	if (key->ordinal == 0)
+	if (!stretto_recovery_wants(channel->world, key))
+		return false;
+	if (key->ordinal == 0 && key->comm != STRETTO_AGREEMENT)
 		remember(channel, peer, key, signature);
 	return true;
 }
@@ -170,11 +173,16 @@ static const char *describe(struct stretto_channel *channel,
 void stretto_channel_notice(void *context, int peer, const struct stretto_notice *notice)
 {
 	struct stretto_channel *channel = context;
-	struct stretto_comm *comm = stretto_world_find(channel->world, notice->comm);
+	struct stretto_comm *comm;
 	char one[128], other[128];
 	stretto_status status = (stretto_status)notice->status;
 	int origin, about;
 
+	if (notice->comm == STRETTO_AGREEMENT) {
+		stretto_channel_renewed(channel, peer, notice->sequence);
+		return;
+	}
+	comm = stretto_world_find(channel->world, notice->comm);
 	if (!comm)
 		stretto_world_keep_notice(channel->world, notice);
 	if (!comm || stretto_comm_state(comm) != STRETTO_OK)
@@ -226,6 +234,7 @@ void stretto_channel_failed(void *context, int peer, const char *why)
 	snprintf(error, sizeof error, "rank %d (of the world) has failed: %s", peer, why);
 	stretto_error("%s", error);
 	stretto_world_break(channel->world, peer, STRETTO_PEER_FAILED, error);
+	stretto_recovery_failed(channel->world, error);
 }
 
 static void tell(struct stretto_channel *channel, const struct stretto_comm *comm)

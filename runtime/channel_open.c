@@ -10,6 +10,7 @@
 #include "runtime/channel.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
+#include "runtime/recovery.h"
 
 static const char *name_of(const struct stretto_device *device)
 {
@@ -152,6 +153,9 @@ static void set_env(struct stretto_channel *channel)
 		.wanted = stretto_channel_wanted,
 		.hold = stretto_channel_hold,
 		.failed = stretto_channel_failed,
+		.epoch = channel->world->recovery ? &channel->world->recovery->epoch : NULL,
+		.lost = stretto_channel_lost,
+		.renewed = stretto_channel_renewed,
 		.watch = watch,
 		.unwatch = unwatch,
 	};
@@ -234,6 +238,7 @@ stretto_status stretto_channel_endpoint(struct stretto_channel *channel, int pee
 		channel->endpoints[peer] = *endpoint;
 		stretto_debug("channel %d: rank %d by %s", channel->index, peer, name_of(device));
 		stretto_channel_tell_new(channel, *endpoint);
+		stretto_recovery_tell(channel, *endpoint);
 		return STRETTO_OK;
 	}
 	stretto_error("no transport reaches rank %d: it is on another node, or STRETTO_TRANSPORTS "

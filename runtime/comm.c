@@ -87,7 +87,7 @@ void stretto_world_break(struct stretto_world *world, int world_rank, stretto_st
 	STRETTO_LIST_FOR (it, &world->comms) {
 		struct stretto_comm *comm = stretto_container_of(it, struct stretto_comm, link);
 
-		if (stretto_comm_rank_of(comm, world_rank) >= 0)
+		if (world_rank < 0 || stretto_comm_rank_of(comm, world_rank) >= 0)
 			break_locked(comm, status, &notice, error);
 	}
 	pthread_mutex_unlock(&world->lock);
@@ -183,6 +183,7 @@ stretto_status stretto_comm_make(struct stretto_world *world, const int *ranks, 
 	comm->rank = rank;
 	comm->size = size;
 	comm->next_sequence = 1;
+	stretto_list_init(&comm->operations);
 	status = set_ranks(comm, ranks);
 	if (status != STRETTO_OK) {
 		free_comm(comm);

@@ -35,6 +35,8 @@ struct stretto_comm_share {
 	size_t under_way;         /* their windows */
 };
 
+struct stretto_recovery;
+
 struct stretto_comm {
 	struct stretto_comm_share shares[STRETTO_CHANNELS_MAX]; /* by channel */
 	struct stretto_list link;                               /* in world.comms */
@@ -47,6 +49,8 @@ struct stretto_comm {
 	struct stretto_topology topology; /* where its ranks are; owned */
 	int *ordered;                     /* world ranks, in the order of the topology; owned */
 	uint32_t next_sequence;           /* of the next operation; the first is 1 */
+	struct stretto_list operations;   /* that are not over, if account is kept; world.lock */
+	uint32_t finished;                /* the last that was; likewise */
 	_Atomic int status;           /* enum stretto_status; set once, after error was written */
 	char error[768];              /* why it is broken */
 	struct stretto_notice notice; /* what the other ranks are told about that */
@@ -74,6 +78,7 @@ struct stretto_world {
 	bool mapped;        /* all ranks of a node reach each other through mapped memory */
 	int reserved_cores; /* cores of the affinity mask that progress threads were pinned to */
 	struct stretto_memory memory;
+	struct stretto_recovery *recovery; /* NULL: what is lost is lost for good; owned */
 	struct stretto_channel **channels; /* config.channels of them; owned */
 	char *addresses;                   /* all ranks' blobs, address_bytes each; owned */
 	size_t address_bytes;
@@ -110,7 +115,15 @@ void stretto_comm_break(struct stretto_comm *comm, stretto_status status,
 			const struct stretto_notice *notice, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The same for all communicators that have a world rank; logs nothing. */
+/*
+ * Enters the next operation, of so many parts: fills in its sequence number, and keeps account of it
+ * where that is wanted. STRETTO_RETRY: it has failed already, since a connection was lost. The
+ * application's thread.
+ */
+stretto_status stretto_comm_enter(struct stretto_comm *comm, struct stretto_operation *operation,
+				  int parts);
+
+/* The same for all communicators that have a world rank, or all if it is -1; logs nothing. */
 void stretto_world_break(struct stretto_world *world, int world_rank, stretto_status status,
 			 const char *error);
 

@@ -47,6 +47,7 @@ const struct stretto_setting stretto_settings[] = {
 	{"STRETTO_VERBS_EAGER", "8K", "largest payload that verbs sends without announcement", BYTES, FIELD(verbs_eager_bytes), 64, 65536},
 	{"STRETTO_VERBS_RETRY_SECONDS", "4", "how long an RDMA device repeats what the peer does not acknowledge", SECONDS, FIELD(verbs_retry_seconds), 0.01, 600},
 	{"STRETTO_VERBS_CONNECT_SECONDS", "20", "how long a step of making an RDMA connection may take", SECONDS, FIELD(verbs_connect_seconds), 0.1, 3600},
+	{"STRETTO_VERBS_RECONNECT_SECONDS", "0", "how long lost RDMA connections are tried anew; 0: their loss is final. The same on all ranks", SECONDS, FIELD(verbs_reconnect_seconds), 0, 3600},
 	{"STRETTO_UCX_EAGER", "8K", "largest payload that ucx sends without announcement", BYTES, FIELD(ucx_eager_bytes), 64, 65536},
 	{"STRETTO_ALGORITHM", "", "forced algorithms, e.g. allreduce=ring,broadcast=chain", TEXT, FIELD(algorithm), 0, 0},
 	{"STRETTO_TUNING", "", "file of measured costs and algorithms (docs/tuning.md), the same on all ranks", TEXT, FIELD(tuning_file), 0, 0},

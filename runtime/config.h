@@ -58,8 +58,9 @@ struct stretto_config {
 		[STRETTO_CONFIG_TEXT]; /* comma list, after '^' of those left out; "" = all */
 	bool verbs_oob;                /* connections without librdmacm */
 	size_t verbs_eager_bytes;
-	double verbs_retry_seconds;   /* a device repeats what is not acknowledged */
-	double verbs_connect_seconds; /* each step of making a connection */
+	double verbs_retry_seconds;     /* a device repeats what is not acknowledged */
+	double verbs_connect_seconds;   /* each step of making a connection */
+	double verbs_reconnect_seconds; /* a lost connection may be made anew; 0 = is final */
 	/* UCX transport. */
 	size_t ucx_eager_bytes;
 	/* Collectives. */

@@ -280,6 +280,9 @@ stretto_status stretto_progress_start(struct stretto_world *world)
 
 	for (size_t c = 0; c < world->config.channels && status == STRETTO_OK; c++) {
 		choose_polling(world, world->channels[c]);
+		/* a rank that computes has to take part too when connections are made anew */
+		if (world->recovery)
+			stretto_channel_hold(world->channels[c], 1);
 		status = start_thread(world->channels[c], &cores);
 	}
 	if (status != STRETTO_OK)

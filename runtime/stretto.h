@@ -50,7 +50,9 @@ extern "C" {
 	  "ranks called with different arguments; the communicator is broken")                     \
 	X(STRETTO_PEER_FAILED, 9, "another rank died; the communicator is broken")                 \
 	X(STRETTO_ABORTED, 10, "the communicator was aborted")                                     \
-	X(STRETTO_INTERNAL, 11, "a bug in the library; please report it")
+	X(STRETTO_INTERNAL, 11, "a bug in the library; please report it")                          \
+	X(STRETTO_RETRY, 12,                                                                       \
+	  "a connection was lost and made anew; call it again with the same arguments")
 
 typedef enum stretto_status {
 #define X(name, value, text) name = value,

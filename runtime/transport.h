@@ -122,6 +122,16 @@ struct stretto_device_env {
 	 */
 	void (*failed)(void *context, int peer, const char *why);
 	/*
+	 * Connections that are made anew (recovery.h); all three are NULL if that is not known here.
+	 * The epoch is raised when any connection of the world is lost: a device then ends those that
+	 * it made in earlier ones, at the next poll(), and begins to make them anew.
+	 */
+	const _Atomic uint32_t *epoch;
+	/* A connection made in an epoch is lost. false: for good, the endpoint fails. */
+	bool (*lost)(void *context, int peer, uint32_t epoch, const char *why);
+	/* A peer is in a later epoch. */
+	void (*renewed)(void *context, int peer, uint32_t epoch);
+	/*
 	 * Adds to the reasons to call poll() although no operation is in flight: control messages
 	 * that wait for room. What was added is taken back when they have left.
 	 */

@@ -15,6 +15,7 @@
 #include "runtime/comm.h"
 #include "runtime/log.h"
 #include "runtime/progress.h"
+#include "runtime/recovery.h"
 
 /* How long a broken world waits for peers that are to be told why: at least, for those that come
  * only now, and at most. */
@@ -299,6 +300,7 @@ static void free_world(struct stretto_world *world)
 	for (size_t c = 0; world->channels && c < world->config.channels; c++)
 		stretto_channel_close(world->channels[c]);
 	free(world->channels);
+	stretto_recovery_close(world);
 	if (world->bootstrap)
 		world->bootstrap->ops->close(world->bootstrap);
 	stretto_memory_fini(&world->memory);
@@ -323,6 +325,7 @@ static stretto_status open_world(struct stretto_world *world,
 	world->channels = calloc(world->config.channels, sizeof(struct stretto_channel *));
 	if (!world->channels)
 		return STRETTO_NO_MEMORY;
+	status = stretto_recovery_open(world);
 	for (size_t c = 0; c < world->config.channels && status == STRETTO_OK; c++)
 		status = stretto_channel_open(world, (int)c, &world->channels[c]);
 	if (status == STRETTO_OK)

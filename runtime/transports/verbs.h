@@ -10,6 +10,7 @@
  *   verbs_device.c  the device and the transport table
  *   verbs_mem.c     registered memory, receive slots
  *   verbs_ep.c      endpoints: queue pairs, their states, how they end
+ *   verbs_renew.c   lost connections are made anew
  *   verbs_cm.c      connections by librdmacm
  *   verbs_oob.c     connections by datagrams to the queue pair that the bootstrap told of
  *   verbs_queue.c   posting work requests: room, credits, signals, staging
@@ -54,6 +55,7 @@ enum {
 	VERBS_BATCH = 32,           /* completions taken, or slots posted, at a time */
 	VERBS_CHAIN = 16,           /* writes of a message posted at a time */
 	VERBS_BUCKETS = 64,         /* of the table of queue pairs */
+	VERBS_OLD = 256,            /* ids of lost connections that are kept at a time */
 };
 
 /* Slots that the messages of one peer can take. */
@@ -172,6 +174,11 @@ struct verbs_device {
 	struct stretto_list spare_transfers;
 	struct verbs_region *regions; /* owned */
 	size_t region_count, region_capacity;
+	uint32_t epoch;       /* that its connections are made in; see recovery.h */
+	uint64_t quiet_until; /* nothing is connected before; after the port has changed */
+	struct rdma_cm_id
+		*old[VERBS_OLD]; /* of lost connections, to be ended once the port is up */
+	size_t old_count;
 	unsigned events_to_ack; /* of the completion channel */
 	uint64_t port_down;     /* since when the port is down; 0: it is up */
 	int connecting;         /* endpoints that are not ready */
@@ -182,7 +189,12 @@ struct verbs_device {
 	uint64_t state_seen;             /* version at the last tick */
 };
 
-enum verbs_state { VERBS_CONNECTING, VERBS_READY, VERBS_FAILED };
+enum verbs_state {
+	VERBS_CONNECTING,
+	VERBS_READY,
+	VERBS_LOST, /* made anew at the next poll */
+	VERBS_FAILED,
+};
 
 /* How far a connection that is being made has come. */
 enum verbs_step {
@@ -215,6 +227,7 @@ struct verbs_endpoint {
 	bool warned;            /* that the peer does not answer */
 	uint64_t step_deadline; /* of what the kernels must answer; STRETTO_NEVER for none */
 	uint64_t started;       /* when connecting began */
+	uint64_t called;        /* when the peer was sent our hello */
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;                     /* of the peer's mailbox */
 	uint32_t psn;                          /* first packet number that we send */
@@ -353,6 +366,9 @@ void verbs_established(struct verbs_endpoint *endpoint);
 /* Ends an endpoint, once. `format` says what was seen; where is added. */
 void verbs_fail(struct verbs_endpoint *endpoint, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* The same, unless it can be made anew: then it is lost, and posts give AGAIN until it is ready. */
+void verbs_lose(struct verbs_endpoint *endpoint, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 /* Asks the channel to poll although no operation is in flight, or no longer. */
 void verbs_hold(struct verbs_endpoint *endpoint, bool hold);
 struct verbs_endpoint *verbs_find(const struct verbs_device *device, uint32_t qp_number);
@@ -372,6 +388,8 @@ struct verbs_way {
 	size_t (*events)(struct verbs_device *device);
 	/* Undoes the endpoint's part. */
 	void (*part)(struct verbs_endpoint *endpoint);
+	/* The same of one that is lost, without a word to the peer; it can be begun again. */
+	void (*drop)(struct verbs_endpoint *endpoint);
 };
 extern const struct verbs_way verbs_cm;
 extern const struct verbs_way verbs_oob;
@@ -382,6 +400,19 @@ static inline const struct verbs_way *verbs_way_of(const struct verbs_device *de
 /* Takes note of an event of the mailbox, and prepares it for sleep. */
 void verbs_oob_event(struct verbs_device *device);
 void verbs_oob_arm(struct verbs_device *device);
+
+/* verbs_renew.c */
+/* If connections were lost since the last time: ends all, and begins to make them anew. */
+void verbs_renew(struct verbs_device *device);
+/* Whether connections are to be made now; not while the port is down and they are made anew. */
+bool verbs_may_connect(const struct verbs_device *device, uint64_t now);
+/* Ends the connection that is being made, to begin again. */
+void verbs_begin_again(struct verbs_endpoint *endpoint);
+/* What an id of a lost connection has to say is said once the port is up. */
+void verbs_keep_old(struct verbs_device *device, struct rdma_cm_id *id);
+void verbs_end_old(struct verbs_device *device);
+/* Whether a peer is in our epoch; if it is in a later one the channel is told. */
+bool verbs_same_epoch(const struct verbs_device *device, const struct verbs_hello *hello);
 
 /* verbs_queue.c */
 /* Room for one more message with that many bytes of payload? */

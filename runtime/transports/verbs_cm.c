@@ -32,6 +32,8 @@ enum { BACKLOG = 256, EVENTS = 16 };
 enum { NO_LISTENER = 8, STALE_CONNECTION = 10 };
 /* After so long without a call a knock is made again: the lower rank may have died meanwhile. */
 #define KNOCK_SECONDS 2.0
+/* Of connections that are made anew: when a call without answer is made again. */
+#define CALL_SECONDS 2.0
 
 /* What is kept of an event once it is acknowledged. */
 struct heard {
@@ -124,6 +126,29 @@ static void cm_part(struct verbs_endpoint *endpoint)
 	end_id(&endpoint->id);
 	end_id(&endpoint->knock);
 	endpoint->step = VERBS_IDLE;
+}
+
+/* What librdmacm has to say of an end may not be sent while the port is down. */
+static void cm_drop(struct verbs_endpoint *endpoint)
+{
+	struct verbs_device *device = verbs_device_at(endpoint);
+
+	verbs_keep_old(device, endpoint->id);
+	verbs_keep_old(device, endpoint->knock);
+	endpoint->id = endpoint->knock = NULL;
+	endpoint->knocked = false;
+	endpoint->step = VERBS_IDLE;
+	endpoint->step_deadline = STRETTO_NEVER;
+	STRETTO_LIST_FOR_SAFE (it, &device->visitors) {
+		struct verbs_visitor *visitor =
+			stretto_container_of(it, struct verbs_visitor, link);
+
+		if (visitor->hello.epoch == device->epoch)
+			continue;
+		verbs_keep_old(device, visitor->id);
+		visitor->id = NULL;
+		drop_visitor(visitor);
+	}
 }
 
 static bool is_caller(const struct verbs_endpoint *endpoint)
@@ -234,13 +259,15 @@ static void call(struct verbs_endpoint *endpoint)
 			 is_caller(endpoint) ? VERBS_CALL : VERBS_KNOCK, &hello);
 	param = parameters(endpoint, &hello, sizeof hello);
 	set_step(endpoint, VERBS_CALLED);
+	endpoint->called = stretto_now();
 	if (rdma_connect(*line_of(endpoint), &param) != 0)
 		verbs_fail(endpoint, "rdma_connect: %s", strerror(errno));
 }
 
-static void refuse(struct rdma_cm_id *id, enum verbs_reason reason)
+static void refuse(const struct verbs_device *device, struct rdma_cm_id *id,
+		   enum verbs_reason reason)
 {
-	struct verbs_refusal refusal = {VERBS_MAGIC, reason};
+	struct verbs_refusal refusal = {VERBS_MAGIC, reason, device->epoch};
 
 	rdma_reject(id, &refusal, sizeof refusal);
 	rdma_destroy_id(id);
@@ -296,22 +323,28 @@ static void visit(struct verbs_device *device, const struct heard *heard)
 			     : fault == VERBS_OTHER_VERSION
 				     ? "another version of the library"
 				     : "a rank or channel that does not exist");
-		refuse(heard->id, (enum verbs_reason)fault);
+		refuse(device, heard->id, (enum verbs_reason)fault);
+		return;
+	}
+	if (!verbs_same_epoch(device, hello)) {
+		refuse(device, heard->id, VERBS_OTHER_EPOCH);
 		return;
 	}
 	if (hello->purpose == VERBS_KNOCK) {
-		refuse(heard->id, VERBS_KNOCK_HEARD);
+		refuse(device, heard->id, VERBS_KNOCK_HEARD);
 		env->wanted(env->context, hello->rank);
 		return;
 	}
 	endpoint = verbs_to(device, hello->rank);
+	if (endpoint && endpoint->id && endpoint->state == VERBS_CONNECTING && device->epoch > 0)
+		verbs_begin_again(endpoint); /* its first call was answered too late */
 	if (endpoint && (endpoint->id || endpoint->state == VERBS_FAILED)) {
-		refuse(heard->id, endpoint->id ? VERBS_CALLED_TWICE : VERBS_GIVEN_UP);
+		refuse(device, heard->id, endpoint->id ? VERBS_CALLED_TWICE : VERBS_GIVEN_UP);
 		return;
 	}
 	visitor = calloc(1, sizeof *visitor);
 	if (!visitor) {
-		refuse(heard->id, VERBS_NO_RESOURCES);
+		refuse(device, heard->id, VERBS_NO_RESOURCES);
 		return;
 	}
 	visitor->id = heard->id;
@@ -351,11 +384,17 @@ static void hear_refusal(struct verbs_endpoint *endpoint, const struct heard *he
 		[VERBS_GIVEN_UP] = "it has given up this connection: see its log",
 		[VERBS_NO_RESOURCES] = "it is out of resources: see its log",
 	};
+	const struct stretto_device_env *env = endpoint->base.device->env;
 	const struct verbs_refusal *refusal = &heard->data.refusal;
 	uint32_t reason = heard->bytes >= sizeof *refusal && refusal->magic == VERBS_MAGIC
 				  ? refusal->reason
 				  : 0;
 
+	/* the higher rank's, which was called again meanwhile */
+	if (heard->id == endpoint->id && !is_caller(endpoint)) {
+		verbs_begin_again(endpoint);
+		return;
+	}
 	end_id(line_of(endpoint));
 	if (heard->status == STALE_CONNECTION) {
 		verbs_unmake_queue(endpoint); /* another try with another number */
@@ -365,6 +404,10 @@ static void hear_refusal(struct verbs_endpoint *endpoint, const struct heard *he
 		endpoint->knocked = true;
 		endpoint->step = VERBS_IDLE;
 		endpoint->step_deadline = stretto_after(stretto_now(), KNOCK_SECONDS);
+	} else if (reason == VERBS_OTHER_EPOCH) {
+		if (env->epoch && refusal->epoch > verbs_device_at(endpoint)->epoch)
+			env->renewed(env->context, endpoint->base.peer, refusal->epoch);
+		verbs_begin_again(endpoint);
 	} else if (reason > VERBS_KNOCK_HEARD && reason <= VERBS_NO_RESOURCES) {
 		verbs_fail(endpoint, "connection refused: %s", reasons[reason]);
 	} else {
@@ -422,6 +465,8 @@ static void hear(struct verbs_endpoint *endpoint, const struct heard *heard)
 	case RDMA_CM_EVENT_UNREACHABLE:
 		if (is_caller(endpoint) || heard->id == endpoint->knock)
 			try_again(endpoint, heard);
+		else if (verbs_device_at(endpoint)->epoch > 0)
+			verbs_begin_again(endpoint);
 		else
 			verbs_fail(endpoint, "%s", rdma_event_str(heard->type));
 		break;
@@ -429,7 +474,7 @@ static void hear(struct verbs_endpoint *endpoint, const struct heard *heard)
 		/* what it sent before counts, and why it left may be in what we sent */
 		while (verbs_poll_completions(verbs_device_at(endpoint)) > 0)
 			;
-		verbs_fail(endpoint, "it disconnected");
+		verbs_lose(endpoint, "it disconnected");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		verbs_fail(endpoint, "the device was removed");
@@ -495,7 +540,7 @@ static size_t cm_events(struct verbs_device *device)
 			visit(device, &heard);
 		else if (!endpoint)
 			hear_visitor(device, &heard);
-		else if (endpoint->state != VERBS_FAILED)
+		else if (endpoint->state < VERBS_LOST)
 			hear(endpoint, &heard);
 	}
 	return count;
@@ -518,6 +563,12 @@ static void cm_go_on(struct verbs_endpoint *endpoint, uint64_t now)
 			   endpoint->base.device->env->config->verbs_connect_seconds);
 		return;
 	}
+	/* the kernel repeats a call that is lost after six seconds only */
+	if (endpoint->step == VERBS_CALLED && verbs_device_at(endpoint)->epoch > 0 &&
+	    now >= stretto_after(endpoint->called, CALL_SECONDS)) {
+		verbs_begin_again(endpoint);
+		return;
+	}
 	if (endpoint->step == VERBS_IDLE && now >= endpoint->step_deadline)
 		endpoint->knocked = false;
 	else if (now >= endpoint->step_deadline && !endpoint->warned) {
@@ -538,4 +589,5 @@ const struct verbs_way verbs_cm = {
 	.go_on = cm_go_on,
 	.events = cm_events,
 	.part = cm_part,
+	.drop = cm_drop,
 };

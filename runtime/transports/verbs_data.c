@@ -34,7 +34,7 @@ void verbs_control(struct verbs_endpoint *endpoint, const struct verbs_header *h
 	struct verbs_header copy = *header;
 	struct verbs_queued *queued;
 
-	if (endpoint->state == VERBS_FAILED)
+	if (endpoint->state >= VERBS_LOST)
 		return;
 	if (stretto_list_empty(&endpoint->queued) && verbs_can_send(endpoint, bytes)) {
 		verbs_send(endpoint, &copy, body, bytes, body != NULL);

@@ -201,6 +201,7 @@ static void verbs_close(struct stretto_device *base)
 {
 	struct verbs_device *device = verbs_device_of(base);
 
+	verbs_end_old(device);
 	verbs_way_of(device)->close(device);
 	if (device->srq)
 		ibv_destroy_srq(device->srq);

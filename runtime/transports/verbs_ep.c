@@ -61,6 +61,7 @@ void verbs_make_hello(const struct verbs_device *device, const struct verbs_addr
 		.rank = env->rank,
 		.channel = env->channel,
 		.credits = VERBS_CREDITS,
+		.epoch = device->epoch,
 	};
 	memcpy(hello->secret, to->secret, sizeof hello->secret);
 }
@@ -184,7 +185,8 @@ bool verbs_make_queue(struct verbs_endpoint *endpoint)
 				     "device is too short, or there is no memory for them");
 		return false;
 	}
-	verbs_spare_transfers(device);
+	if (device->epoch == 0)
+		verbs_spare_transfers(device); /* those of connections made anew are there */
 	return make_staging(endpoint);
 }
 
@@ -249,12 +251,57 @@ void verbs_hold(struct verbs_endpoint *endpoint, bool hold)
 	endpoint->holds = hold;
 }
 
+/* Shuts the peer out. */
+static void stop_queue(struct verbs_endpoint *endpoint)
+{
+	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_ERR};
+
+	if (endpoint->qp)
+		ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE); /* flushes all of it */
+}
+
+/* What was seen, where, and what it may be. */
+static void explain(const struct verbs_endpoint *endpoint, const char *what, char *why, size_t size)
+{
+	const struct verbs_device *device = verbs_device_at(endpoint);
+	char gid[VERBS_IP_TEXT], to[VERBS_IP_TEXT];
+
+	snprintf(why, size,
+		 "%s (here %s port %u, GID %s, queue pair %u; there %s, %s port %u, %s). Usual "
+		 "causes: "
+		 "its process or node has ended, the link between is down, or an address of either "
+		 "device has changed",
+		 what, device->port.device, device->port.number, verbs_gid_text(endpoint, gid),
+		 endpoint->qp ? endpoint->qp->qp_num : 0, endpoint->peer.host,
+		 endpoint->peer.device, endpoint->peer.port, verbs_ip_text(&endpoint->to, to));
+}
+
+void verbs_lose(struct verbs_endpoint *endpoint, const char *format, ...)
+{
+	const struct stretto_device_env *env = endpoint->base.device->env;
+	char what[160], why[700];
+	va_list arguments;
+
+	if (endpoint->state == VERBS_FAILED || endpoint->state == VERBS_LOST)
+		return;
+	va_start(arguments, format);
+	vsnprintf(what, sizeof what, format, arguments);
+	va_end(arguments);
+	explain(endpoint, what, why, sizeof why);
+	if (endpoint->state != VERBS_READY || !env->epoch ||
+	    !env->lost(env->context, endpoint->base.peer, verbs_device_at(endpoint)->epoch, why)) {
+		verbs_fail(endpoint, "%s", what);
+		return;
+	}
+	endpoint->state = VERBS_LOST;
+	stop_queue(endpoint);
+}
+
 void verbs_fail(struct verbs_endpoint *endpoint, const char *format, ...)
 {
 	const struct stretto_device_env *env = endpoint->base.device->env;
 	struct verbs_device *device = verbs_device_at(endpoint);
-	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_ERR};
-	char what[160], why[700], gid[VERBS_IP_TEXT], to[VERBS_IP_TEXT];
+	char what[160], why[700];
 	va_list arguments;
 
 	if (endpoint->state == VERBS_FAILED)
@@ -266,19 +313,11 @@ void verbs_fail(struct verbs_endpoint *endpoint, const char *format, ...)
 		device->connecting--;
 	endpoint->state = VERBS_FAILED;
 	endpoint->ended = stretto_now();
-	if (endpoint->qp)
-		ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE); /* flushes all of it */
+	stop_queue(endpoint);
 	verbs_way_of(device)->part(endpoint);
 	verbs_forget(endpoint, false);
 	verbs_hold(endpoint, false);
-	snprintf(why, sizeof why,
-		 "%s (here %s port %u, GID %s, queue pair %u; there %s, %s port %u, %s). Usual "
-		 "causes: "
-		 "its process or node has ended, the link between is down, or an address of either "
-		 "device has changed",
-		 what, device->port.device, device->port.number, verbs_gid_text(endpoint, gid),
-		 endpoint->qp ? endpoint->qp->qp_num : 0, endpoint->peer.host,
-		 endpoint->peer.device, endpoint->peer.port, verbs_ip_text(&endpoint->to, to));
+	explain(endpoint, what, why, sizeof why);
 	env->failed(env->context, endpoint->base.peer, why);
 }
 

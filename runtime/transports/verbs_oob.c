@@ -238,12 +238,14 @@ static void read_letter(struct verbs_device *device, const struct verbs_letter *
 		env->wanted(env->context, letter->hello.rank);
 		endpoint = verbs_to(device, letter->hello.rank);
 	}
-	if (!endpoint || endpoint->state == VERBS_FAILED)
+	if (!verbs_same_epoch(device, &letter->hello))
+		return; /* it is written again */
+	if (!endpoint || endpoint->state >= VERBS_LOST)
 		return;
 	if (letter->hello.purpose == VERBS_PART) {
 		verbs_poll_completions(device); /* what it sent before counts */
 		if (letter->number == endpoint->peer_number)
-			verbs_fail(endpoint, "it disconnected");
+			verbs_lose(endpoint, "it disconnected");
 		return;
 	}
 	if (!endpoint->qp && !begin(endpoint))
@@ -303,10 +305,18 @@ static void oob_part(struct verbs_endpoint *endpoint)
 	endpoint->ah = NULL;
 }
 
+static void oob_drop(struct verbs_endpoint *endpoint)
+{
+	if (endpoint->ah)
+		ibv_destroy_ah(endpoint->ah);
+	endpoint->ah = NULL;
+}
+
 const struct verbs_way verbs_oob = {
 	.open = oob_open,
 	.close = oob_close,
 	.go_on = oob_go_on,
 	.events = oob_events,
 	.part = oob_part,
+	.drop = oob_drop,
 };

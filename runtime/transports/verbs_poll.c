@@ -12,6 +12,8 @@
 #define PROBE_SECONDS      1.0  /* of silence, after which a peer that we wait for is probed */
 #define SLACK_SECONDS      2.0  /* beyond what the device should take to find a peer dead */
 
+#define QUIET_SECONDS 0.5 /* addresses and routes come a moment after the port is active */
+
 enum { ACK_EVENTS = 64 };
 
 bool verbs_grow_queue(struct verbs_device *device)
@@ -37,7 +39,7 @@ static void arrived(struct verbs_device *device, struct verbs_endpoint *endpoint
 	bool kept = false;
 
 	device->slots_posted--;
-	if (endpoint && endpoint->state != VERBS_FAILED && completion->status == IBV_WC_SUCCESS) {
+	if (endpoint && endpoint->state < VERBS_LOST && completion->status == IBV_WC_SUCCESS) {
 		verbs_established(endpoint);
 		endpoint->received++;
 		device->counters.arrivals++;
@@ -61,11 +63,15 @@ static void ended(struct verbs_device *device, struct verbs_endpoint *endpoint,
 	device->counters.completions++;
 	if (!endpoint)
 		return;
-	if (completion->status != IBV_WC_SUCCESS && completion->status != IBV_WC_WR_FLUSH_ERR)
+	if (completion->status == IBV_WC_RETRY_EXC_ERR ||
+	    completion->status == IBV_WC_LOC_QP_OP_ERR)
+		verbs_lose(endpoint, "what was sent to it ended with %s, vendor code 0x%x",
+			   ibv_wc_status_str(completion->status), completion->vendor_err);
+	else if (completion->status != IBV_WC_SUCCESS && completion->status != IBV_WC_WR_FLUSH_ERR)
 		verbs_fail(endpoint, "what was sent to it ended with %s, vendor code 0x%x",
 			   ibv_wc_status_str(completion->status), completion->vendor_err);
 	else if (completion->status != IBV_WC_SUCCESS)
-		verbs_fail(endpoint, "its queue pair is in the error state");
+		verbs_lose(endpoint, "its queue pair is in the error state");
 	verbs_completed(endpoint, completion->wr_id >> 1);
 }
 
@@ -104,12 +110,12 @@ static void look_whether_alive(struct verbs_endpoint *endpoint, uint64_t now)
 		endpoint->seen_completed = endpoint->completed;
 		endpoint->completed_since = now;
 	} else if (since(endpoint->completed_since, now, 1.5 * retry + SLACK_SECONDS)) {
-		verbs_fail(endpoint, "the device does not complete what was posted %.1f s ago",
+		verbs_lose(endpoint, "the device does not complete what was posted %.1f s ago",
 			   (double)(now - endpoint->completed_since) / 1e9);
 		return;
 	}
 	if (device->port_down && verbs_waits(endpoint) && since(device->port_down, now, retry)) {
-		verbs_fail(endpoint, "the port has been down for %g s", retry);
+		verbs_lose(endpoint, "the port has been down for %g s", retry);
 		return;
 	}
 	if (endpoint->received != endpoint->seen_received || !verbs_waits(endpoint)) {
@@ -131,7 +137,7 @@ static void tick(struct verbs_device *device, uint64_t now)
 		struct verbs_endpoint *endpoint =
 			stretto_container_of(it, struct verbs_endpoint, link);
 
-		if (endpoint->state == VERBS_CONNECTING)
+		if (endpoint->state == VERBS_CONNECTING && verbs_may_connect(device, now))
 			verbs_way_of(device)->go_on(endpoint, now);
 		else if (endpoint->state == VERBS_READY)
 			look_whether_alive(endpoint, now);
@@ -139,6 +145,8 @@ static void tick(struct verbs_device *device, uint64_t now)
 		    endpoint->state_sent != device->state_version)
 			verbs_send_state(endpoint);
 	}
+	if (verbs_may_connect(device, now))
+		verbs_end_old(device);
 	verbs_watch_revoked(device, now);
 	device->next_tick =
 		stretto_after(now, device->connecting ? CONNECTING_SECONDS : TICK_SECONDS);
@@ -168,6 +176,7 @@ static void port_changed(struct verbs_device *device, int port, bool down)
 	else if (!down && device->port_down)
 		stretto_info("verbs: %s port %d is active again", device->port.device, port);
 	device->port_down = down ? stretto_now() : 0;
+	device->quiet_until = stretto_after(stretto_now(), QUIET_SECONDS);
 }
 
 static void hear_device(struct verbs_device *device, const struct ibv_async_event *event)
@@ -232,8 +241,10 @@ void verbs_events(struct stretto_device *base)
 size_t verbs_poll(struct stretto_device *base)
 {
 	struct verbs_device *device = verbs_device_of(base);
-	size_t count = verbs_poll_completions(device);
+	size_t count;
 
+	verbs_renew(device);
+	count = verbs_poll_completions(device);
 	verbs_keep_promise(device);
 	STRETTO_LIST_FOR (it, &device->endpoints)
 		count += verbs_push(stretto_container_of(it, struct verbs_endpoint, link));

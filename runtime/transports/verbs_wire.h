@@ -22,7 +22,7 @@
 
 enum {
 	VERBS_MAGIC = 0x53745662,
-	VERBS_VERSION = 2,
+	VERBS_VERSION = 3,
 	VERBS_CREDITS = 32, /* messages of a peer that have a slot here */
 };
 
@@ -61,6 +61,7 @@ struct verbs_hello {
 	int32_t channel;
 	uint8_t secret[16]; /* the receiver's */
 	uint32_t credits;   /* VERBS_CREDITS of the sender */
+	uint32_t epoch;     /* how often connections were lost; must be the receiver's */
 };
 _Static_assert(sizeof(struct verbs_hello) <= 56, "what librdmacm carries");
 
@@ -75,6 +76,7 @@ struct verbs_letter {
 struct verbs_refusal {
 	uint32_t magic;
 	uint32_t reason; /* enum verbs_reason */
+	uint32_t epoch;  /* of who refuses */
 };
 
 enum verbs_reason {
@@ -85,6 +87,7 @@ enum verbs_reason {
 	VERBS_CALLED_TWICE,
 	VERBS_GIVEN_UP,
 	VERBS_NO_RESOURCES, /* the receiver's log says which */
+	VERBS_OTHER_EPOCH,  /* one of the two has yet to hear that connections were lost */
 };
 
 enum verbs_kind {

@@ -4,7 +4,8 @@
  *
  *   rank matrix LARGE          every collective and algorithm, up to LARGE elements
  *   rank interleave ROUNDS     many operations at a time
- *   rank steady SECONDS BYTES  allreduce again and again until the time is over, all results checked
+ *   rank steady SECONDS BYTES  allreduce again and again until the time is over, all results checked;
+ *                              "rank R: again, operation N" if it was to be called again
  *   rank fork ROUNDS           forks while an allreduce goes on; the child writes to its copy
  *   rank idle SECONDS          waits in the background for a rank that comes late
  *
@@ -84,6 +85,11 @@ static int steady(struct stretto_comm *world, double seconds, size_t bytes)
 		fill(data, count, round);
 		data[0] = stretto_now() > end;
 		status = stretto_allreduce(world, data, data, count, STRETTO_I32, STRETTO_SUM);
+		if (status == STRETTO_RETRY) {
+			printf("rank %d: again, operation %d\n", rank, round);
+			data[0] = 0;
+			continue;
+		}
 		if (status != STRETTO_OK)
 			return failed(world, status, (double)(stretto_now() - last) / 1e9, round);
 		check(data, count, round, size);

@@ -62,4 +62,28 @@ check cable_out_for_good for_good cut
 check link_down_for_good for_good down
 check address_removed for_good away
 
+# Lost connections that are made anew. The device gives up soon, so that two seconds are a loss. What a link that goes
+# down shows is run always; its variants take long, and are run by name.
+by_name() { [ -z "${STRETTO_TEST_ONLY:-}" ] || check "$@"; }
+anew() { # anew DO UNDO [CONNECT]: out for two seconds; what was in flight is called again, by all
+	export STRETTO_VERBS_CONNECT="${3:-cm}"
+	job 8 65536 for_two_seconds "$1" "$2"
+	unset STRETTO_VERBS_CONNECT
+	all_ok 3 && [ "$(sed -n 's/^\(rank [0-9]*\): again.*/\1/p' "$dir/out" | sort -u | wc -l)" = 3 ] &&
+		[ "$(sed -n 's/^rank [0-9]*: again, //p' "$dir/out" | sort | uniq -c | awk '$1 != 3' | wc -l)" = 0 ]
+}
+for_two_seconds() { # for_two_seconds DO UNDO
+	"$here/wires" "$1" 1 0 && sleep 2 && "$here/wires" "$2" 1 0
+}
+export STRETTO_VERBS_RETRY_SECONDS=0.5 STRETTO_VERBS_RECONNECT_SECONDS=15
+by_name made_anew_after_cable_out anew cut heal
+check made_anew_after_link_down anew down up
+by_name made_anew_out_of_band anew cut heal oob
+export STRETTO_VERBS_RECONNECT_SECONDS=4
+not_in_time() {
+	for_good down && grep -q 'STRETTO_VERBS_RECONNECT_SECONDS=4' "$dir/out"
+}
+check made_anew_not_in_time not_in_time
+unset STRETTO_VERBS_RETRY_SECONDS STRETTO_VERBS_RECONNECT_SECONDS
+
 [ $failures = 0 ]
