@@ -25,7 +25,8 @@
 	X(stretto_gather_binomial)                                                                 \
 	X(stretto_gather_linear)                                                                   \
 	X(stretto_scatter_binomial)                                                                \
-	X(stretto_scatter_linear)
+	X(stretto_scatter_linear)                                                                  \
+	X(stretto_allgather_bruck)
 
 #define X(name) extern const struct stretto_algorithm name;
 ALGORITHMS(X)

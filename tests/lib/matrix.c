@@ -116,6 +116,15 @@ static void wait_all(struct flight *flights, uint64_t *own)
 	}
 }
 
+static size_t algorithm_count(void)
+{
+	size_t count = 0;
+
+	while (stretto_algorithms[count])
+		count++;
+	return count;
+}
+
 void interleave_rank(struct stretto_comm *world, void *argument)
 {
 	int rounds = *(const int *)argument;
@@ -131,7 +140,7 @@ void interleave_rank(struct stretto_comm *world, void *argument)
 		struct flight flights[IN_FLIGHT] = {0};
 
 		for (int i = 0; i < IN_FLIGHT; i++) {
-			size_t which = next_random(&common) % 7;
+			size_t which = next_random(&common) % algorithm_count();
 			struct flight *flight = &flights[i];
 
 			flight->comm = i % 2 ? other : world;

@@ -307,6 +307,7 @@ static void costs_are_as_promised(void **state)
 		keep_promise(STRETTO_BROADCAST, "chain", n,
 			     (struct promise){2 * (n - 1), vector, 0, 0});
 		keep_promise(STRETTO_ALLGATHER, "ring", n, (struct promise){n - 1, others, 0, 0});
+		keep_promise(STRETTO_ALLGATHER, "bruck", n, (struct promise){high, others, 0, 0});
 		keep_promise(STRETTO_REDUCE_SCATTER, "ring", n,
 			     (struct promise){n - 1, others, 2 * others - block, n - 1});
 		keep_promise(STRETTO_REDUCE_SCATTER, "halving", n,
