@@ -296,32 +296,6 @@ static void log_choice(const struct stretto_request *request)
 		     1e6 * request->choice.seconds, request->choice.reason);
 }
 
-/*
- * The communicator as the cost model sees it: the same on all its ranks. `links` are written, and
- * must stay as long as the group.
- */
-static struct stretto_group group_of(const struct stretto_comm *comm, struct stretto_link links[2])
-{
-	const struct stretto_world *world = comm->world;
-	struct stretto_group group = {
-		.size = comm->size,
-		.nodes = comm->topology.nodes,
-		.least = comm->topology.least,
-		.most = comm->topology.most,
-		.near = &links[0],
-		.link = &links[0],
-	};
-
-	links[0] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_NODE,
-				      world->mapped ? "shm" : world->network,
-				      world->mapped ? &stretto_link_shm : &stretto_link_network);
-	links[1] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_ACROSS, world->network,
-				      &stretto_link_network);
-	if (group.nodes > 1 && (world->mapped || world->config.tuning))
-		group.link = &links[1];
-	return group;
-}
-
 static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_args *args,
 			   struct stretto_request **out)
 {
@@ -336,7 +310,7 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 	request->comm = comm;
 	request->args = *args;
 	request->in_place = is_in_place(comm, args);
-	group = group_of(comm, links);
+	group = stretto_group_of(comm, links);
 	status = stretto_select(&comm->world->config, &group, args, &request->choice);
 	if (status == STRETTO_OK) {
 		if (args->algorithm)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collectives/traits.h"
+#include "runtime/comm.h"
 #include "runtime/log.h"
 
 const struct stretto_link stretto_link_shm = {
@@ -263,6 +264,28 @@ struct stretto_group stretto_group_on_node(int size)
 		.link = &stretto_link_shm,
 		.near = &stretto_link_shm,
 	};
+}
+
+struct stretto_group stretto_group_of(const struct stretto_comm *comm, struct stretto_link links[2])
+{
+	const struct stretto_world *world = comm->world;
+	struct stretto_group group = {
+		.size = comm->size,
+		.nodes = comm->topology.nodes,
+		.least = comm->topology.least,
+		.most = comm->topology.most,
+		.near = &links[0],
+		.link = &links[0],
+	};
+
+	links[0] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_NODE,
+				      world->mapped ? "shm" : world->network,
+				      world->mapped ? &stretto_link_shm : &stretto_link_network);
+	links[1] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_ACROSS, world->network,
+				      &stretto_link_network);
+	if (group.nodes > 1 && (world->mapped || world->config.tuning))
+		group.link = &links[1];
+	return group;
 }
 
 stretto_status stretto_select(const struct stretto_config *config,

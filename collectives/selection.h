@@ -16,6 +16,8 @@
 #include "runtime/config.h"
 #include "runtime/tuning.h"
 
+struct stretto_comm;
+
 struct stretto_choice {
 	const struct stretto_algorithm *algorithm;
 	size_t window;    /* elements of `count` per window, >= 1; the last window may be shorter */
@@ -36,6 +38,13 @@ struct stretto_link stretto_link_tuned(const struct stretto_tuning *tuning,
 
 /* Ranks that share a node and its memory. */
 struct stretto_group stretto_group_on_node(int size);
+
+/*
+ * The communicator as the cost model sees it, with what the tuning file says of its links: the same
+ * on all its ranks. `links` are written, and must stay as long as the group.
+ */
+struct stretto_group stretto_group_of(const struct stretto_comm *comm,
+				      struct stretto_link links[2]);
 
 /*
  * Chooses for args on the ranks of a group. STRETTO_INVALID if args, the configuration or a rule
