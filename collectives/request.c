@@ -126,9 +126,8 @@ static stretto_status check_args(const struct stretto_comm *comm,
 static char *own_block(const struct stretto_comm *comm, const struct stretto_coll_args *args,
 		       const void *blocks)
 {
-	size_t bytes = args->count * stretto_type_size(args->type);
-
-	return (char *)(uintptr_t)blocks + (size_t)comm->rank * bytes;
+	return (char *)(uintptr_t)blocks +
+	       (size_t)comm->rank * args->count * stretto_type_size(args->type);
 }
 
 /* Whether this rank's output is part of its input, or the other way round. */
