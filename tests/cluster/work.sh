@@ -19,7 +19,8 @@ step_on() { # step_on LAUNCHER NODES RANKS-PER-NODE COMMAND...: its output in $o
 }
 
 all_right() { # all_right RANKS: all end well, and with right data
-	good && [ "$(grep -c '^rank [0-9]*: ok' "$out")" = "$1" ] || ! echo "    not all of $1 ranks are well"
+	# wherever in a line: launchers join the output of ranks with their logs
+	good && [ "$(grep -o 'rank [0-9]*: ok' "$out" | sort -u | wc -l)" = "$1" ] || ! echo "    not all of $1 ranks are well"
 }
 
 collectives() { # collectives LAUNCHER NODES RANKS-PER-NODE
