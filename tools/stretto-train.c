@@ -3,8 +3,8 @@
  * stretto-train: trains a network on images in MNIST's format, on all ranks of the job, with one of
  * the averaging strategies. docs/training.md is the guide.
  *
- * Exit status: 0 trained, or stopped by a signal with a checkpoint; 1 bad data, a loss that is not a number, or a metrics file that cannot be
- * written; 2 bad options; 3 communication failed. Rank 0 alone writes, but for errors of others.
+ * Exit status: 0 trained, or stopped by a signal with a checkpoint; 1 bad data, a loss that is not a number, or a log that
+ * cannot be created; 2 bad options; 3 communication failed. Rank 0 alone writes, but for errors of others.
  */
 #include <cblas.h>
 #include <fcntl.h>
@@ -20,10 +20,9 @@
 #include "tools/lib/averaging.h"
 #include "tools/lib/options.h"
 #include "trainer/delay.h"
-#include "trainer/metrics.h"
 #include "trainer/model_text.h"
-#include "trainer/report.h"
 #include "trainer/train.h"
+#include "trainer/watch.h"
 
 enum { FAILED = 1, NO_COMMUNICATION = 3 };
 
@@ -33,33 +32,20 @@ _Static_assert((int)TOOL_STRATEGIES <= (int)STRETTO_TRAIN_SIDE_BY_SIDE,
 /* Longest "STRETTO_PACE=RATE:LATENCY". */
 enum { SETTING = 128 };
 
-/* Seconds between two progress lines: elsewhere, and on a terminal. */
-static const double line_seconds[] = {5.0, 0.1};
-
 /* The command line. */
 struct options {
 	struct stretto_train_options train; /* but for the averaging */
 	struct tool_averaging averaging;    /* strategies to train side by side */
 	const char *data;
-	const char *model;    /* as given, for the summary */
-	const char *metrics;  /* path; NULL: none */
-	size_t metrics_every; /* steps */
-	int threads;          /* of BLAS, 0: as many as the runtime says */
+	const char *model; /* as given, for the summary */
+	const char *optimizer;
+	const char *schedule;
+	const char *log;  /* path; NULL: none */
+	size_t log_every; /* steps */
+	int threads;      /* of BLAS, 0: as many as the runtime says */
 	bool json;
 	bool quiet;
 	char pace[SETTING]; /* a setting; "": none */
-};
-
-/* What the observer needs. */
-struct watch {
-	struct stretto_metrics metrics;
-	const struct options *options;
-	const char *name; /* of the strategy, where there are several; else "" */
-	bool writes;      /* rank 0 */
-	bool terminal;    /* stderr is one */
-	size_t samples;   /* of all ranks in a step */
-	size_t epoch;     /* of the last line */
-	double shown;     /* when the last line was written, seconds */
 };
 
 enum {
@@ -73,8 +59,8 @@ enum {
 	OPT_SEED,
 	OPT_PACE,
 	OPT_THREADS,
-	OPT_METRICS,
-	OPT_METRICS_EVERY,
+	OPT_LOG,
+	OPT_LOG_EVERY,
 	OPT_CHECKPOINT,
 	OPT_CHECKPOINT_EVERY,
 	OPT_RESUME,
@@ -99,8 +85,8 @@ static const struct tool_option table[] = {
 	{"seed", OPT_SEED, "N", "of the initial weights and the shuffles (1)"},
 	{"pace", OPT_PACE, "RATE:LATENCY", "communicate as over such a link, e.g. 10gbit:20us"},
 	{"threads", OPT_THREADS, "N", "BLAS threads of a rank (the cores the runtime leaves free)"},
-	{"metrics", OPT_METRICS, "FILE", "write one JSON object a line every few steps"},
-	{"metrics-every", OPT_METRICS_EVERY, "N", "steps between two of these lines (10)"},
+	{"log", OPT_LOG, "FILE", "write the run as JSON objects, a line each, for stretto-report"},
+	{"log-every", OPT_LOG_EVERY, "N", "steps between two of these lines (10)"},
 	{"checkpoint", OPT_CHECKPOINT, "DIR",
 	 "keep checkpoints there; SIGTERM and SIGUSR1 write one and end the training"},
 	{"checkpoint-every", OPT_CHECKPOINT_EVERY, "N",
@@ -165,9 +151,11 @@ static bool set_training(struct options *options, int id, const char *text)
 		train->model.batch = (size_t)tool_int("--batch", text, 1, 65536);
 		return true;
 	case OPT_OPTIMIZER:
+		options->optimizer = text;
 		expect("--optimizer", text, stretto_optimizer_parse(text, &train->optimizer));
 		return true;
 	case OPT_SCHEDULE:
+		options->schedule = text;
 		expect("--schedule", text, stretto_rate_parse(text, &train->rate));
 		return true;
 	case OPT_SEED:
@@ -188,11 +176,11 @@ static void set_run(struct options *options, int id, const char *text)
 	case OPT_THREADS:
 		options->threads = (int)tool_int("--threads", text, 1, 1024);
 		break;
-	case OPT_METRICS:
-		options->metrics = text;
+	case OPT_LOG:
+		options->log = text;
 		break;
-	case OPT_METRICS_EVERY:
-		options->metrics_every = (size_t)tool_int("--metrics-every", text, 1, 1000000);
+	case OPT_LOG_EVERY:
+		options->log_every = (size_t)tool_int("--log-every", text, 1, 1000000);
 		break;
 	case OPT_CHECKPOINT:
 		options->train.keep.folder = text;
@@ -219,15 +207,17 @@ static void set_defaults(struct options *options)
 {
 	struct stretto_train_options *train = &options->train;
 
-	*options = (struct options){.data = "fashion-mnist", .metrics_every = 10};
+	*options = (struct options){.data = "fashion-mnist", .log_every = 10};
 	options->model = "mlp:784-512-256-10";
+	options->optimizer = "sgd";
+	options->schedule = "constant";
 	tool_averaging_defaults(&options->averaging);
 	train->model.batch = 64;
 	train->epochs = 1;
 	train->seed = 1;
 	stretto_model_parse(options->model, &train->model);
-	stretto_optimizer_parse("sgd", &train->optimizer);
-	stretto_rate_parse("constant", &train->rate);
+	stretto_optimizer_parse(options->optimizer, &train->optimizer);
+	stretto_rate_parse(options->schedule, &train->rate);
 }
 
 static void parse(int argc, char **argv, struct options *options)
@@ -242,9 +232,8 @@ static void parse(int argc, char **argv, struct options *options)
 	}
 	if (optind < argc)
 		tool_fail("unexpected argument '%s'", argv[optind]);
-	if (options->metrics && options->averaging.count > 1)
-		tool_fail("--metrics goes with one strategy, not with %zu",
-			  options->averaging.count);
+	if (options->log && options->averaging.count > 1)
+		tool_fail("--log goes with one strategy, not with %zu", options->averaging.count);
 	if ((options->train.keep.folder || options->train.keep.resume) &&
 	    options->averaging.count > 1)
 		tool_fail("checkpoints go with one strategy, not with %zu",
@@ -316,42 +305,6 @@ static int load(struct stretto_comm *world, const struct options *options,
 	return status == STRETTO_OK ? FAILED : NO_COMMUNICATION;
 }
 
-static double hidden_of(const struct stretto_train_step *step)
-{
-	if (step->in_flight <= step->exposed)
-		return 0;
-	return 100 * (1 - step->exposed / step->in_flight);
-}
-
-static void show(struct watch *watch, const struct stretto_train_step *step)
-{
-	bool last = step->step == step->steps || step->epoch != watch->epoch;
-	double now = step->seconds;
-
-	if (!last && now - watch->shown < line_seconds[watch->terminal])
-		return;
-	fprintf(stderr, "%s%-*sepoch %zu  step %zu/%zu  loss %.4f  %.0f samples/s  hidden %.1f%%%s",
-		watch->terminal ? "\r" : "", watch->name[0] ? 13 : 0, watch->name, step->epoch,
-		step->step, step->steps, step->loss,
-		(double)(watch->samples * (step->step - step->begun)) / now, hidden_of(step),
-		watch->terminal ? "\033[K" : "\n");
-	if (watch->terminal && step->step == step->steps)
-		fputc('\n', stderr);
-	watch->shown = now;
-	watch->epoch = step->epoch;
-}
-
-static bool observe(void *context, const struct stretto_train_step *step)
-{
-	struct watch *watch = context;
-
-	if (!watch->writes)
-		return true;
-	if (!watch->options->quiet)
-		show(watch, step);
-	return !watch->options->metrics || stretto_metrics_step(&watch->metrics, step);
-}
-
 /* The signal that asked for a checkpoint; 0: none. */
 static volatile sig_atomic_t signaled;
 
@@ -370,18 +323,17 @@ static void hear_signals(void)
 }
 
 /* Says what became of a training that a signal has ended; the exit status. */
-static int interrupted(const struct watch *watch, const struct stretto_train_result *result)
+static int interrupted(const struct options *options, bool writes,
+		       const struct stretto_train_result *result)
 {
-	const char *folder = watch->options->train.keep.folder;
-
-	if (!watch->writes)
+	if (!writes)
 		return result->saved ? 0 : FAILED;
 	if (result->saved)
 		fprintf(stderr,
 			"stretto-train: stopped by a signal after step %zu, with a checkpoint; go "
 			"on "
 			"with --resume %s\n",
-			result->steps, folder);
+			result->steps, options->train.keep.folder);
 	else
 		fprintf(stderr,
 			"stretto-train: stopped by a signal after step %zu, without a checkpoint\n",
@@ -390,46 +342,45 @@ static int interrupted(const struct watch *watch, const struct stretto_train_res
 }
 
 /* Says why all ranks stopped early; the exit status of all. */
-static int stopped(const struct watch *watch, const struct stretto_train_result *result)
+static int stopped(const struct options *options, const struct stretto_watch *watch, bool writes,
+		   const struct stretto_train_result *result)
 {
 	const struct stretto_verdict *verdict = &result->verdict;
 
 	if (verdict->stop == STRETTO_STOP_SIGNAL)
-		return interrupted(watch, result);
-	/* A metrics file that could not be written has been logged where it happened. */
-	if (watch->writes && verdict->stop == STRETTO_STOP_LOSS)
+		return interrupted(options, writes, result);
+	/* A log that could not be created has been logged where it happened. */
+	if (writes && verdict->stop == STRETTO_STOP_LOSS)
 		fprintf(stderr,
 			"%sstretto-train: the loss is not a number at step %zu on rank %d; try a "
 			"smaller learning rate\n",
-			watch->terminal && !watch->options->quiet ? "\n" : "", verdict->step,
-			verdict->rank);
+			watch->terminal && watch->shows ? "\n" : "", verdict->step, verdict->rank);
 	return FAILED;
 }
 
 /* The exit status after stretto_train_run() has failed. */
-static int not_trained(const struct watch *watch, stretto_status status)
+static int not_trained(bool writes, stretto_status status)
 {
 	if (status == STRETTO_INVALID)
 		return TOOL_USAGE;
-	if (watch->writes)
+	if (writes)
 		fprintf(stderr, "stretto-train: %s\n", stretto_status_text(status));
 	return NO_COMMUNICATION;
 }
 
-static void set_watch(struct watch *watch, const struct options *options,
+static void set_watch(struct stretto_watch *watch, const struct options *options,
 		      const struct stretto_comm *world, size_t i)
 {
 	size_t samples = options->train.model.batch * (size_t)stretto_comm_size(world);
 
-	*watch = (struct watch){
-		.options = options,
+	*watch = (struct stretto_watch){
 		.name = options->averaging.count > 1
 				? stretto_strategy_name(options->averaging.strategies[i])
 				: "",
-		.writes = stretto_comm_rank(world) == 0,
+		.shows = stretto_comm_rank(world) == 0 && !options->quiet,
 		.terminal = isatty(STDERR_FILENO) == 1,
 		.samples = samples,
-		.metrics = {.every = options->metrics_every, .samples = samples},
+		.log = {.every = options->log_every, .samples = samples},
 		.epoch = 1,
 	};
 }
@@ -454,63 +405,75 @@ static stretto_status fit_delays(struct stretto_comm *world, const struct option
 	return status;
 }
 
-/* Trains with loaded data; the exit status. */
-static int train(struct stretto_comm *world, struct options *options)
+/* All trainings and who watches them, from the command line. */
+static void set_trainings(struct stretto_comm *world, const struct options *options,
+			  struct stretto_watch *watches, struct stretto_train_options *trainings)
 {
-	struct watch watches[STRETTO_TRAIN_SIDE_BY_SIDE];
-	struct stretto_train_options trainings[STRETTO_TRAIN_SIDE_BY_SIDE];
-	struct stretto_train_result results[STRETTO_TRAIN_SIDE_BY_SIDE];
-	struct watch *first = watches;
-	struct stretto_report report = {
-		.trainings = trainings,
-		.results = results,
-		.count = options->averaging.count,
-		.model = options->model,
-		.ranks = stretto_comm_size(world),
-	};
-	stretto_status status;
-	int code = 0;
-
-	set_watch(first, options, world, 0);
 	for (size_t i = 0; i < options->averaging.count; i++) {
 		set_watch(&watches[i], options, world, i);
 		trainings[i] = options->train;
 		trainings[i].average = tool_averaging_settle(&options->averaging, i,
 							     options->train.optimizer.clip);
-		trainings[i].observer = observe;
+		trainings[i].observer = stretto_watch_step;
 		trainings[i].context = &watches[i];
 		if (!options->averaging.warmup_given)
 			trainings[i].average.warmup =
-				stretto_train_steps(&trainings[i], report.ranks) / 2;
+				stretto_train_steps(&trainings[i], stretto_comm_size(world)) / 2;
 	}
-	if (options->averaging.delay_auto) {
+}
+
+/* Opens the log of the one training, on rank 0. Without one, the training stops at the first vote. */
+static void open_log(const struct options *options, const struct stretto_report *report,
+		     struct stretto_watch *watch)
+{
+	watch->stops = stretto_run_log_open(&watch->log, options->log) != STRETTO_OK;
+	stretto_run_log_start(&watch->log, report);
+}
+
+/* Trains with loaded data; the exit status. */
+static int train(struct stretto_comm *world, struct options *options)
+{
+	struct stretto_watch watches[STRETTO_TRAIN_SIDE_BY_SIDE];
+	struct stretto_train_options trainings[STRETTO_TRAIN_SIDE_BY_SIDE];
+	struct stretto_train_result results[STRETTO_TRAIN_SIDE_BY_SIDE] = {{0}};
+	struct stretto_report report = {
+		.trainings = trainings,
+		.results = results,
+		.count = options->averaging.count,
+		.model = options->model,
+		.data = options->data,
+		.optimizer = options->optimizer,
+		.schedule = options->schedule,
+		.ranks = stretto_comm_size(world),
+	};
+	bool writes = stretto_comm_rank(world) == 0;
+	stretto_status status = STRETTO_OK;
+
+	set_trainings(world, options, watches, trainings);
+	if (options->averaging.delay_auto)
 		status = fit_delays(world, options, trainings);
-		if (status != STRETTO_OK)
-			return not_trained(first, status);
-	}
-	/* A file that cannot be created stops the training at the first vote. */
-	if (first->writes && options->metrics &&
-	    stretto_metrics_open(&first->metrics, options->metrics) != STRETTO_OK)
-		first->metrics.failed = true;
+	if (status != STRETTO_OK)
+		return not_trained(writes, status);
+	if (writes && options->log)
+		open_log(options, &report, watches);
 	if (options->train.keep.folder) {
 		trainings[0].keep.signaled = &signaled;
 		hear_signals();
 	}
 	status = stretto_train_run(world, trainings, options->averaging.count, results);
-	if (stretto_metrics_close(&first->metrics) != STRETTO_OK)
-		code = FAILED;
+	stretto_run_log_end(&watches->log, status == STRETTO_OK ? results : NULL);
 	if (status != STRETTO_OK)
-		return not_trained(first, status);
+		return not_trained(writes, status);
 	for (size_t i = 0; i < options->averaging.count; i++)
 		if (results[i].verdict.stop != STRETTO_STOP_NONE)
-			return stopped(first, &results[i]);
-	if (!first->writes)
-		return code;
+			return stopped(options, watches, writes, &results[i]);
+	if (!writes)
+		return 0;
 	if (options->json)
 		stretto_report_json(&report);
 	else
 		stretto_report_text(&report);
-	return tool_end(code);
+	return tool_end(0);
 }
 
 /* The BLAS team: the cores that the runtime leaves free, or fewer. */

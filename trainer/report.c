@@ -45,6 +45,9 @@ static void print_object(const struct stretto_report *report, size_t i)
 	print_number("seconds", result->seconds, ", ");
 	print_number("exposed_seconds", stats->exposed_seconds, ", ");
 	print_number("in_flight_seconds", stats->in_flight_seconds, ", ");
+	print_number("slower_percent", result->straggler.slower_percent, ", ");
+	printf("\"slowest_rank\": %d, \"slowest_host\": \"%s\", ", result->straggler.rank,
+	       result->straggler.host);
 	printf("\"parameter_bytes\": %zu, ", result->parameters * sizeof(float));
 	printf("\"ranks\": %d, \"model\": \"%s\", \"batch\": %zu, \"tau\": %zu, \"delay\": %zu, "
 	       "\"own_weight\": %g, \"steps\": %zu, \"seed\": %llu, \"averages\": %llu, "
@@ -60,6 +63,7 @@ static void print_text(const struct stretto_train_options *train, int ranks,
 {
 	const struct stretto_average_options *average = &train->average;
 	const struct stretto_average_stats *stats = &result->stats;
+	const struct stretto_straggler *straggler = &result->straggler;
 	double step = result->step.seconds * 1e3, exposed = result->step.exposed * 1e3;
 
 	printf("strategy         %s on %d rank%s", stretto_strategy_name(average->strategy), ranks,
@@ -75,6 +79,12 @@ static void print_text(const struct stretto_train_options *train, int ranks,
 		       stats->exposed_seconds, 100 * stretto_train_hidden(result));
 	printf("effective steps  %g a round\n", stretto_average_effective_steps(average, ranks));
 	printf("test accuracy    %.2f %%\n", 100 * result->accuracy);
+	if (straggler->slower_percent > STRETTO_STRAGGLER_PERCENT)
+		printf("straggler        rank %d on %s computes %.3f ms a step, %.0f %% more than "
+		       "the "
+		       "median\n",
+		       straggler->rank, straggler->host, straggler->compute * 1e3,
+		       straggler->slower_percent);
 }
 
 /* The trainings side by side as a table, a line each. */

@@ -15,6 +15,9 @@ struct stretto_report {
 	const struct stretto_train_result *results;    /* [count] */
 	size_t count;
 	const char *model; /* as the user named it */
+	const char *data;  /* likewise, as the next two */
+	const char *optimizer;
+	const char *schedule;
 	int ranks;
 };
 

@@ -62,17 +62,21 @@ size_t stretto_train_steps(const struct stretto_train_options *options, int rank
 	return options->steps && options->steps < steps ? options->steps : steps;
 }
 
+double stretto_train_share_hidden(double exposed, double in_flight)
+{
+	if (in_flight <= 0)
+		return NAN;
+	return exposed < in_flight ? 1 - exposed / in_flight : 0;
+}
+
 double stretto_train_hidden(const struct stretto_train_result *result)
 {
-	double shown;
-
 	if (result->stats.averages == 0)
 		return NAN;
 	/* All complete at the first look: nothing was seen in flight, nothing was waited for. */
 	if (result->step.in_flight <= 0)
 		return 1;
-	shown = result->step.exposed / result->step.in_flight;
-	return shown < 1 ? 1 - shown : 0;
+	return stretto_train_share_hidden(result->step.exposed, result->step.in_flight);
 }
 
 /* Whether the options fit together. They are the same on all ranks, so one rank says what is wrong.
@@ -372,9 +376,11 @@ static stretto_status test(struct run *run, double *accuracy)
 	return status;
 }
 
-static void measure(struct run *run, struct stretto_train_result *result)
+static stretto_status measure(struct run *run, struct stretto_train_result *result)
 {
-	size_t samples = (run->step - run->begun) * run->shard.batch * run->shard.ranks;
+	size_t steps = run->step - run->begun;
+	size_t samples = steps * run->shard.batch * run->shard.ranks;
+	double compute;
 
 	result->parameters = run->model.parameters;
 	result->steps = run->step;
@@ -383,6 +389,9 @@ static void measure(struct run *run, struct stretto_train_result *result)
 	result->step = stretto_windows_typical(&run->windows);
 	result->loss = run->windows.loss;
 	stretto_average_stats(run->average, &result->stats);
+	compute = run->spent - result->stats.exposed_seconds;
+	return stretto_straggler_find(run->comm, steps ? compute / (double)steps : 0,
+				      &result->straggler);
 }
 
 /* What must be the same for a training to go on; what may change (epochs, schedule) is not here. */
@@ -469,10 +478,10 @@ static stretto_status begin(struct run *run)
 /* Measures, agrees with the other ranks that it came to its end, and tests. */
 static stretto_status end(struct run *run, struct stretto_train_result *result)
 {
-	stretto_status status = STRETTO_OK;
+	stretto_status status = measure(run, result);
 
-	measure(run, result);
-	if (run->verdict.stop == STRETTO_STOP_NONE && run->step == run->steps)
+	if (status == STRETTO_OK && run->verdict.stop == STRETTO_STOP_NONE &&
+	    run->step == run->steps)
 		status = stretto_vote_last(&run->vote, &run->verdict);
 	if (status == STRETTO_OK && run->verdict.stop == STRETTO_STOP_NONE &&
 	    run->step == run->steps) {

@@ -21,6 +21,7 @@
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
 #include "trainer/rate.h"
+#include "trainer/straggler.h"
 #include "trainer/stretto_train.h"
 #include "trainer/vote.h"
 #include "trainer/windows.h"
@@ -73,6 +74,7 @@ struct stretto_train_result {
 	double samples_per_second;          /* of all ranks */
 	double loss;                        /* mean over this rank's last window of steps */
 	double accuracy;                    /* share of the test images, summed over ranks */
+	struct stretto_straggler straggler; /* on rank 0 alone */
 	struct stretto_average_stats stats; /* at the end of the loop, before the drain */
 	bool saved;                         /* a checkpoint of the last step was written */
 	struct stretto_verdict verdict;     /* stop is STRETTO_STOP_NONE if it ran to its end */
@@ -95,5 +97,8 @@ stretto_status stretto_train_run(struct stretto_comm *comm,
 
 /* The share of its time in flight that the communication was hidden, 0 to 1; NaN if none flew. */
 double stretto_train_hidden(const struct stretto_train_result *result);
+
+/* The same of two times, in any unit; NaN if nothing was in flight. Pure. */
+double stretto_train_share_hidden(double exposed, double in_flight);
 
 #endif

@@ -42,7 +42,7 @@ train() { # train STRATEGY FILE LAUNCH...
 	rm -f "$2"
 	# shellcheck disable=SC2086 # words on purpose
 	env STRETTO_ALGORITHM=allreduce=ring $3 "$build/stretto-train" --strategy "$1" --model mlp:784-16-10 --batch 16 \
-		--steps 12 --threads 1 --quiet --metrics "$2" --metrics-every 1 >>"$out" 2>&1
+		--steps 12 --threads 1 --quiet --log "$2" --log-every 1 >>"$out" 2>&1
 }
 trains() { # trains STRATEGY RANKS NODES
 	metrics=$STRETTO_TEST_CLUSTER/metrics

@@ -86,9 +86,13 @@ fi
 # 200 images make 10 steps an epoch of 2 ranks with a batch of 10.
 # shellcheck disable=SC2086 # words on purpose
 {
-	train $noise --epochs 3 --metrics "$dir/metrics" --metrics-every 7
-	check "metrics: one line every 7 steps and the last" [ "$(grep -c '"step":' "$dir/metrics")" = 5 ]
-	check "metrics: they end at the last step" grep -q '"step":30,"epoch":3' "$dir/metrics"
+	train $noise --epochs 3 --log "$dir/log.jsonl" --log-every 7
+	check "log: one line every 7 steps and the last" [ "$(grep -c '"event":"step".*"loss":[0-9.]*,"lr"' "$dir/log.jsonl")" = 5 ]
+	check "log: steps, epochs and samples of all ranks" grep -q '"step":30,"epoch":3,"samples":600,' "$dir/log.jsonl"
+	check "log: begins, tests and ends" [ "$(sed -n 's/.*"event":"\([a-z]*\)".*/\1/p' "$dir/log.jsonl" | uniq | tr '\n' ' ')" = "start step test end " ]
+	check "log: the configuration" grep -q '"strategy":"dasgd","ranks":2,"model":"mlp:16-8-10".*"steps":30,"seed":1}$' "$dir/log.jsonl"
+	check "log: every line is JSON" python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$dir/log.jsonl"
+	check "log: names the slowest rank and its host" grep -q "\"why\":\"done\".*\"slowest_rank\":[01],\"slowest_host\":\"$(hostname)\"" "$dir/log.jsonl"
 	check "the summary has all its parts" [ "$(grep -cE '^(strategy|throughput|step|communication|effective|test)' "$dir/out")" = 6 ]
 	timeout 60 "$build/stretto-train" $noise --json >"$dir/out" 2>"$dir/err"
 	check "one rank, without the launcher" [ "$(value ranks)" = 1 ]
@@ -113,12 +117,15 @@ fi
 	check "--delay auto: the delay that is said is the one that is used" grep -q "\"dasgd\".*$chosen" "$dir/out"
 	check "--delay auto: sync has none" grep -q 'sync has no delay to choose' "$dir/err"
 
-	train $noise --epochs 20 --metrics /dev/full
-	check "a full disk: status 1 and why" says 1 'No space left'
-	train $noise --metrics "$dir/none/metrics"
-	check "no folder for the metrics: status 1 and why" says 1 'No such file'
+	train $noise --epochs 20 --log /dev/full
+	check "a full disk: why, and the training goes on" says 0 'log /dev/full: .*No space left.*goes on'
+	train $noise --log "$dir/none/log"
+	check "no folder for the log: status 1 and why" says 1 'No such file'
 	train $noise --epochs 20 --optimizer sgd:lr=1000
 	check "a loss that is no number: status 1, step and rank" says 1 'not a number at step [0-9]* on rank [01]'
+	train $noise --epochs 20 --optimizer sgd:lr=1000 --log "$dir/log.jsonl"
+	check "log: a loss that is no number" grep -q '"event":"end".*"why":"loss"' "$dir/log.jsonl"
+	check "log: without a test" [ "$(grep -c '"event":"test"' "$dir/log.jsonl")" = 0 ]
 
 	for bad in "--strategy dasgd --tau 4 --delay 5" "--own-weight 1" "--strategy best" "--model mlp:16" "--tau 0" \
 		"--optimizer sgd:lr=0" "--schedule sine" "--batch 0" "--epochs x" "--unknown" "operand" "--pace fast" "--strategy dga --delay 0" \

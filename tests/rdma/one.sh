@@ -123,7 +123,7 @@ fi
 # The same bits whatever carries them, as long as they are added in the same order.
 losses() { # losses TRANSPORTS
 	STRETTO_TEST_TRANSPORTS=$1 STRETTO_ALGORITHM=allreduce=ring ranks 2 "$build/stretto-train" --strategy dasgd \
-		--model mlp:784-64-10 --batch 32 --steps 40 --threads 1 --quiet --metrics "$dir/out.$1" --metrics-every 1 &&
+		--model mlp:784-64-10 --batch 32 --steps 40 --threads 1 --quiet --log "$dir/out.$1" --log-every 1 &&
 		grep -o '"loss":[^,}]*' "$dir/out.$1" >"$dir/losses.$1"
 }
 training() {
