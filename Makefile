@@ -55,7 +55,7 @@ LDLIBS += -lucp -lucs
 endif
 
 # The averaging needs neither BLAS nor data sets, and is part of the library.
-AVERAGING := $(addprefix trainer/,average.c gradients.c periodic.c route.c optimizer.c words.c) \
+AVERAGING := $(addprefix trainer/,average.c gradients.c periodic.c route.c optimizer.c trace.c words.c) \
 	$(wildcard trainer/strategies/*.c)
 LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c collectives/*.c collectives/*/*.c) $(AVERAGING)
 LIB_SRC := $(filter-out $(if $(filter no,$(HAVE_VERBS)),runtime/transports/verbs%),$(LIB_SRC))

@@ -21,6 +21,7 @@
 #include "tools/lib/options.h"
 #include "trainer/delay.h"
 #include "trainer/model_text.h"
+#include "trainer/trace_file.h"
 #include "trainer/train.h"
 #include "trainer/watch.h"
 
@@ -32,6 +33,9 @@ _Static_assert((int)TOOL_STRATEGIES <= (int)STRETTO_TRAIN_SIDE_BY_SIDE,
 /* Longest "STRETTO_PACE=RATE:LATENCY". */
 enum { SETTING = 128 };
 
+/* Spans that a rank keeps for --trace: 3 MiB. */
+enum { TRACE_EVENTS = 131072 };
+
 /* The command line. */
 struct options {
 	struct stretto_train_options train; /* but for the averaging */
@@ -40,7 +44,9 @@ struct options {
 	const char *model; /* as given, for the summary */
 	const char *optimizer;
 	const char *schedule;
-	const char *log;  /* path; NULL: none */
+	const char *log;   /* path; NULL: none */
+	const char *trace; /* likewise */
+	size_t trace_steps;
 	size_t log_every; /* steps */
 	int threads;      /* of BLAS, 0: as many as the runtime says */
 	bool json;
@@ -61,6 +67,8 @@ enum {
 	OPT_THREADS,
 	OPT_LOG,
 	OPT_LOG_EVERY,
+	OPT_TRACE,
+	OPT_TRACE_STEPS,
 	OPT_CHECKPOINT,
 	OPT_CHECKPOINT_EVERY,
 	OPT_RESUME,
@@ -87,6 +95,8 @@ static const struct tool_option table[] = {
 	{"threads", OPT_THREADS, "N", "BLAS threads of a rank (the cores the runtime leaves free)"},
 	{"log", OPT_LOG, "FILE", "write the run as JSON objects, a line each, for stretto-report"},
 	{"log-every", OPT_LOG_EVERY, "N", "steps between two of these lines (10)"},
+	{"trace", OPT_TRACE, "FILE", "write what all ranks did in the last steps, for Perfetto"},
+	{"trace-steps", OPT_TRACE_STEPS, "N", "how many steps that shows (64)"},
 	{"checkpoint", OPT_CHECKPOINT, "DIR",
 	 "keep checkpoints there; SIGTERM and SIGUSR1 write one and end the training"},
 	{"checkpoint-every", OPT_CHECKPOINT_EVERY, "N",
@@ -182,6 +192,12 @@ static void set_run(struct options *options, int id, const char *text)
 	case OPT_LOG_EVERY:
 		options->log_every = (size_t)tool_int("--log-every", text, 1, 1000000);
 		break;
+	case OPT_TRACE:
+		options->trace = text;
+		break;
+	case OPT_TRACE_STEPS:
+		options->trace_steps = (size_t)tool_int("--trace-steps", text, 1, 1000000);
+		break;
 	case OPT_CHECKPOINT:
 		options->train.keep.folder = text;
 		break;
@@ -207,7 +223,7 @@ static void set_defaults(struct options *options)
 {
 	struct stretto_train_options *train = &options->train;
 
-	*options = (struct options){.data = "fashion-mnist", .log_every = 10};
+	*options = (struct options){.data = "fashion-mnist", .log_every = 10, .trace_steps = 64};
 	options->model = "mlp:784-512-256-10";
 	options->optimizer = "sgd";
 	options->schedule = "constant";
@@ -234,6 +250,8 @@ static void parse(int argc, char **argv, struct options *options)
 		tool_fail("unexpected argument '%s'", argv[optind]);
 	if (options->log && options->averaging.count > 1)
 		tool_fail("--log goes with one strategy, not with %zu", options->averaging.count);
+	if (options->trace && options->averaging.count > 1)
+		tool_fail("--trace goes with one strategy, not with %zu", options->averaging.count);
 	if ((options->train.keep.folder || options->train.keep.resume) &&
 	    options->averaging.count > 1)
 		tool_fail("checkpoints go with one strategy, not with %zu",
@@ -430,6 +448,27 @@ static void open_log(const struct options *options, const struct stretto_report 
 	stretto_run_log_start(&watch->log, report);
 }
 
+/* Trains; the trace, if one is wanted, is written if the training has not failed. */
+static stretto_status run_traced(struct stretto_comm *world, const struct options *options,
+				 struct stretto_train_options *trainings,
+				 struct stretto_train_result *results)
+{
+	struct stretto_trace trace;
+	stretto_status status;
+
+	if (!options->trace)
+		return stretto_train_run(world, trainings, options->averaging.count, results);
+	status = stretto_trace_init(&trace, TRACE_EVENTS);
+	if (status != STRETTO_OK)
+		return status;
+	trainings[0].trace = &trace;
+	status = stretto_train_run(world, trainings, 1, results);
+	if (status == STRETTO_OK)
+		status = stretto_trace_write(world, &trace, options->trace_steps, options->trace);
+	stretto_trace_fini(&trace);
+	return status;
+}
+
 /* Trains with loaded data; the exit status. */
 static int train(struct stretto_comm *world, struct options *options)
 {
@@ -460,7 +499,7 @@ static int train(struct stretto_comm *world, struct options *options)
 		trainings[0].keep.signaled = &signaled;
 		hear_signals();
 	}
-	status = stretto_train_run(world, trainings, options->averaging.count, results);
+	status = run_traced(world, options, trainings, results);
 	stretto_run_log_end(&watches->log, status == STRETTO_OK ? results : NULL);
 	if (status != STRETTO_OK)
 		return not_trained(writes, status);

@@ -271,6 +271,8 @@ void stretto_average_pass(struct stretto_average *average, const struct stretto_
 			  size_t first, size_t count)
 {
 	const float *stepped = work->stepped ? work->stepped : work->gradients;
+	struct stretto_trace *trace = work->before || work->after ? average->log.trace : NULL;
+	uint64_t start = stretto_trace_now(trace);
 
 	for (size_t end = first + count; first < end; first += BLOCK) {
 		struct stretto_pass pass = {
@@ -291,6 +293,12 @@ void stretto_average_pass(struct stretto_average *average, const struct stretto_
 		if (work->after)
 			work->after(work->context, first, pass.count);
 	}
+	stretto_trace_add(trace, STRETTO_TRACE_MERGE, 0, start);
+}
+
+void stretto_average_trace(struct stretto_average *average, struct stretto_trace *trace)
+{
+	average->log.trace = trace;
 }
 
 stretto_status stretto_average_step(struct stretto_average *average, stretto_update *update,

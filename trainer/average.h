@@ -124,6 +124,9 @@ void stretto_average_pass(struct stretto_average *average, const struct stretto_
  */
 void stretto_average_clip(struct stretto_average *average);
 
+/* Notes slices in flight, waits and merges in `trace` (borrowed) from now on; NULL: no longer. */
+void stretto_average_trace(struct stretto_average *average, struct stretto_trace *trace);
+
 /* Rules that several strategies share, for their check(): NULL, or what is wrong. */
 const char *stretto_check_round(const struct stretto_average_options *options);
 const char *stretto_check_own_weight(const struct stretto_average_options *options);

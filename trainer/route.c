@@ -130,6 +130,7 @@ stretto_status stretto_route_start(struct stretto_route *route, size_t k)
 {
 	stretto_status status;
 
+	route->slices[k].start = stretto_trace_now(route->log->trace);
 	if (route->started == 0) {
 		route->start_time = seconds();
 		route->seen_time = route->start_time;
@@ -155,11 +156,14 @@ static void land(struct stretto_route *route)
 stretto_status stretto_route_finish(struct stretto_route *route, size_t k)
 {
 	struct stretto_route_slice *slice = &route->slices[k];
+	struct stretto_trace *trace = route->log->trace;
 	bool done = false;
 	stretto_status status;
+	uint64_t wait;
 	double before;
 
 	stretto_test(slice->request, &done);
+	wait = stretto_trace_now(trace);
 	before = seconds();
 
 	/* Also for what is complete: the wait is what makes it ready to be started again. */
@@ -167,7 +171,10 @@ stretto_status stretto_route_finish(struct stretto_route *route, size_t k)
 	if (!done) {
 		route->seen_time = seconds();
 		route->log->exposed += route->seen_time - before;
+		stretto_trace_add(trace, STRETTO_TRACE_WAIT, k, wait);
 	}
+	stretto_trace_add(trace, done ? STRETTO_TRACE_HIDDEN : STRETTO_TRACE_WAITED, k,
+			  slice->start);
 	slice->active = false;
 	route->finished++;
 	if (route->finished == route->count)

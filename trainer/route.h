@@ -14,19 +14,22 @@
 #define STRETTO_TRAINER_ROUTE_H
 
 #include "collectives/stretto_coll.h"
+#include "trainer/trace.h"
 
 /* What the flights of all routes of an averager took. */
 struct stretto_flight_log {
-	uint64_t flights; /* completed */
-	uint64_t bytes;   /* payload averaged by them */
-	double exposed;   /* seconds spent waiting */
-	double in_flight; /* seconds, a lower bound: see stretto_average_stats() */
+	uint64_t flights;            /* completed */
+	uint64_t bytes;              /* payload averaged by them */
+	double exposed;              /* seconds spent waiting */
+	double in_flight;            /* seconds, a lower bound: see stretto_average_stats() */
+	struct stretto_trace *trace; /* where slices in flight and waits are noted; NULL: nowhere */
 };
 
 /* The operation of one slice. */
 struct stretto_route_slice {
 	struct stretto_request *request; /* owned */
 	bool active;                     /* started and not finished */
+	uint64_t start;                  /* when, for the trace; ns */
 };
 
 struct stretto_route {

@@ -9,6 +9,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/log.h"
+#include "trainer/average.h"
 #include "trainer/data/shard.h"
 #include "trainer/layers/softmax.h"
 #include "trainer/state.h"
@@ -146,6 +147,8 @@ static stretto_status open_run(struct run *run)
 	if (status == STRETTO_OK)
 		status = stretto_average_new(run->comm, &average, &run->average);
 	if (status == STRETTO_OK)
+		stretto_average_trace(run->average, options->trace);
+	if (status == STRETTO_OK)
 		status = stretto_optimizer_init(&run->optimizer, &options->optimizer,
 						stretto_average_state(run->average));
 	if (status == STRETTO_OK)
@@ -188,8 +191,11 @@ static stretto_status step(struct run *run, double *loss)
 		.context = run->average,
 		.rows = batch,
 	};
+	struct stretto_trace *trace = options->trace;
+	uint64_t start = stretto_trace_now(trace);
 	stretto_status status;
 
+	stretto_trace_step(trace, run->step + 1);
 	/* Before the backward pass: acco updates weights during it. */
 	run->optimizer.rate = options->optimizer.rate *
 			      (float)stretto_rate_at(&options->rate, run->step, run->steps);
@@ -201,11 +207,17 @@ static stretto_status step(struct run *run, double *loss)
 	run->model.step = run->step;
 	stretto_model_forward(&run->model, backward.weights, batch, run->x);
 	*loss = stretto_model_loss(&run->model, batch, run->labels);
+	stretto_trace_add(trace, STRETTO_TRACE_FORWARD, 0, start);
+	start = stretto_trace_now(trace);
 	status = stretto_model_backward(&run->model, &backward);
+	stretto_trace_add(trace, STRETTO_TRACE_BACKWARD, 0, start);
 	if (status != STRETTO_OK)
 		return status;
 	run->step++;
-	return stretto_average_step(run->average, stretto_optimizer_update, &run->optimizer);
+	start = stretto_trace_now(trace);
+	status = stretto_average_step(run->average, stretto_optimizer_update, &run->optimizer);
+	stretto_trace_add(trace, STRETTO_TRACE_UPDATE, 0, start);
+	return status;
 }
 
 /* Measures the step that was made, shows it to the observer, and votes when it is time. */
@@ -214,6 +226,8 @@ static stretto_status after_step(struct run *run, double loss)
 	size_t per_epoch = stretto_shard_steps(&run->shard);
 	struct stretto_average_stats stats;
 	struct stretto_train_step seen;
+	stretto_status status;
+	uint64_t start;
 
 	stretto_average_stats(run->average, &stats);
 	seen = (struct stretto_train_step){
@@ -238,7 +252,10 @@ static stretto_status after_step(struct run *run, double loss)
 		stretto_vote_put(&run->vote, STRETTO_STOP_SIGNAL, run->step);
 	if (run->step % VOTE_PERIOD != 0)
 		return STRETTO_OK;
-	return stretto_vote_turn(&run->vote, &run->verdict);
+	start = stretto_trace_now(run->options->trace);
+	status = stretto_vote_turn(&run->vote, &run->verdict);
+	stretto_trace_add(run->options->trace, STRETTO_TRACE_VOTE, 0, start);
+	return status;
 }
 
 /*
@@ -287,8 +304,12 @@ static stretto_status turn(struct run *run, size_t until)
 		status = step(run, &loss);
 		if (status == STRETTO_OK)
 			status = after_step(run, loss);
-		if (status == STRETTO_OK && save_is_due(run))
+		if (status == STRETTO_OK && save_is_due(run)) {
+			uint64_t start = stretto_trace_now(run->options->trace);
+
 			status = save(run);
+			stretto_trace_add(run->options->trace, STRETTO_TRACE_SAVE, 0, start);
+		}
 	}
 	run->spent += seconds() - run->resumed;
 	return status;

@@ -23,6 +23,7 @@
 #include "trainer/rate.h"
 #include "trainer/straggler.h"
 #include "trainer/stretto_train.h"
+#include "trainer/trace.h"
 #include "trainer/vote.h"
 #include "trainer/windows.h"
 
@@ -61,6 +62,7 @@ struct stretto_train_options {
 	size_t steps;  /* stop after so many local steps; 0: not */
 	uint64_t seed; /* of weights and shuffles */
 	struct stretto_train_keep keep;
+	struct stretto_trace *trace;      /* of one training; borrowed. NULL: none */
 	stretto_train_observer *observer; /* NULL: none */
 	void *context;                    /* of the observer */
 };

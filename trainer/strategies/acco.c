@@ -212,6 +212,7 @@ static stretto_status step_acco(struct stretto_average *average)
 	bool flew = own->flying;
 	stretto_status status = flew ? finish(average, own) : STRETTO_OK;
 
+	own->log.trace = average->log.trace;
 	for (size_t k = 0; k < own->scatters[0].count && status == STRETTO_OK; k++)
 		status = stretto_route_start(&own->scatters[own->half], k);
 	own->flying = true;
