@@ -86,6 +86,7 @@ MULTI := $(filter-out tests/multi/train%,$(MULTI))
 TRAINER_OBJ :=
 endif
 PROGRAMS := $(TOOLS:%=$(BUILD)/%)
+SCRIPTS := $(BUILD)/stretto-report
 TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%) $(CLUSTER:%=$(BUILD)/%) \
 	$(EXAMPLES:%=$(BUILD)/%)
 LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
@@ -94,7 +95,7 @@ LIB_A := $(BUILD)/libstretto.a
 .PHONY: all programs tests deps demo test test-rdma test-cluster check lint asan tsan bench bench-rdma bench-hiding peers install clean help parts FORCE
 .DEFAULT_GOAL := all
 
-all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) ## build the libraries and the programs
+all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) $(SCRIPTS) ## build the libraries and the programs
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | sort
@@ -200,7 +201,7 @@ $(BUILD)/tests/peers/%_gloo: tests/peers/%.c tests/peers/peer_gloo.cc tests/peer
 
 install: all ## install to $(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(PROGRAMS) $(SCRIPTS) $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(LIB_SO) $(DESTDIR)$(PREFIX)/lib
 	install -m 644 $(LIB_A) $(DESTDIR)$(PREFIX)/lib
 	ln -sf libstretto.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libstretto.so.$(SOVERSION)
@@ -221,6 +222,9 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || echo '$(subst ','\'',$(FLAGS))' > $@
 FORCE:
+
+$(SCRIPTS): $(BUILD)/%: tools/%
+	@install -D -m 755 $< $@
 
 # Nobody reads errno after a square root; with it, the compiler would not vectorise one.
 $(BUILD)/trainer/optimizer.o: CFLAGS_ALL += -fno-math-errno
