@@ -94,6 +94,35 @@ fi
 	check "log: every line is JSON" python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$dir/log.jsonl"
 	check "log: names the slowest rank and its host" grep -q "\"why\":\"done\".*\"slowest_rank\":[01],\"slowest_host\":\"$(hostname)\"" "$dir/log.jsonl"
 	check "the summary has all its parts" [ "$(grep -cE '^(strategy|throughput|step|communication|effective|test)' "$dir/out")" = 6 ]
+	traced() { # traced: the last 10 of 30 steps on both ranks; an average every 5 steps, merged 2 steps later
+		python3 - "$dir/trace.json" <<-'END'
+			import collections, json, sys
+			trace = json.load(open(sys.argv[1]))
+			about = trace["otherData"]
+			assert (about["ranks"], about["first_step"], about["last_step"]) == (2, 21, 30), about
+			assert about["clock_error_us"] == 0, about
+			for rank in (0, 1):
+			    events = [e for e in trace["traceEvents"] if e["pid"] == rank]
+			    kinds = collections.Counter(e["name"] + e["ph"] for e in events)
+			    for kind, count in {"forwardX": 10, "backwardX": 10, "updateX": 10, "mergeX": 2, "process_nameM": 1}.items():
+			        assert kinds[kind] == count, (rank, kind, kinds)
+			    merges = [e["args"]["step"] for e in events if e["name"] == "merge"]
+			    assert merges == [22, 27], merges
+			    # Those two, and the one that the drain ends.
+			    assert kinds["averageb"] == kinds["averagee"] == 3, kinds
+			    waited = [e for e in events if e["ph"] == "b" and e["args"]["end"] == "waited"]
+			    assert len(waited) == kinds["waitX"], kinds
+			    assert all(e["dur"] >= 0 for e in events if e["ph"] == "X")
+		END
+	}
+	train $noise --strategy dasgd --tau 5 --delay 2 --epochs 3 --trace "$dir/trace.json" --trace-steps 10 --log "$dir/log2.jsonl"
+	check "trace: the steps, merges and flights of both ranks" traced
+	check "trace and log: the report takes them" "$build/stretto-report" "$dir/log2.jsonl" --trace "$dir/trace.json" -o "$dir/report.html"
+	check "trace and log: with a timeline" grep -q 'Steps 27 to 30' "$dir/report.html"
+	train $noise --trace /dev/full
+	check "trace: a full disk is a warning" says 0 'trace /dev/full: cannot write it: No space left'
+	train $noise --strategy dasgd,sync --trace "$dir/trace.json"
+	check "trace: of one strategy only" says 2 'goes with one strategy'
 	timeout 60 "$build/stretto-train" $noise --json >"$dir/out" 2>"$dir/err"
 	check "one rank, without the launcher" [ "$(value ranks)" = 1 ]
 
