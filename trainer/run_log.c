@@ -99,6 +99,14 @@ static void put_place(const struct stretto_run_log *log, const char *event,
 		step->seconds, step->step, step->epoch, log->samples * step->step);
 }
 
+static void put_test(const struct stretto_run_log *log, const struct stretto_train_step *step,
+		     double accuracy)
+{
+	put_place(log, "test", step);
+	put_number(log->file, "test_accuracy", accuracy);
+	fputs("}\n", log->file);
+}
+
 void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_train_step *step)
 {
 	const struct stretto_train_step *last = &log->last;
@@ -106,7 +114,8 @@ void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_trai
 	double ms = 1e3 / (double)(step->step - from), seconds = step->seconds - last->seconds;
 	double exposed = step->exposed - last->exposed, flown = step->in_flight - last->in_flight;
 
-	if (!log->file || (step->step % log->every != 0 && step->step != step->steps))
+	if (!log->file || (step->step % log->every != 0 && step->step != step->steps &&
+			   !isfinite(step->accuracy)))
 		return;
 	put_place(log, "step", step);
 	if (isfinite(step->loss))
@@ -120,6 +129,8 @@ void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_trai
 	put_number(log->file, "hidden_percent", 100 * stretto_train_share_hidden(exposed, flown));
 	fprintf(log->file, ",\"samples_per_s\":%.1f}\n",
 		(double)log->samples * (double)(step->step - from) / seconds);
+	if (isfinite(step->accuracy))
+		put_test(log, step, step->accuracy);
 	log->last = *step;
 	flush(log);
 }
@@ -139,11 +150,8 @@ static void put_end(struct stretto_run_log *log, const struct stretto_train_resu
 
 	place.step = result->steps;
 	place.seconds = result->seconds;
-	if (result->verdict.stop == STRETTO_STOP_NONE) {
-		put_place(log, "test", &place);
-		put_number(log->file, "test_accuracy", result->accuracy);
-		fputs("}\n", log->file);
-	}
+	if (result->verdict.stop == STRETTO_STOP_NONE)
+		put_test(log, &place, result->accuracy);
 	put_place(log, "end", &place);
 	put_text(log->file, "why", stops[result->verdict.stop]);
 	put_number(log->file, "samples_per_s", result->samples_per_second);

@@ -38,7 +38,7 @@ stretto_status stretto_run_log_open(struct stretto_run_log *log, const char *pat
 /* Writes the configuration of report->trainings[0]; results are not looked at. */
 void stretto_run_log_start(struct stretto_run_log *log, const struct stretto_report *report);
 
-/* Writes a line if it is time for one. */
+/* Writes a line if it is time for one, or a test was made: then one more for that. */
 void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_train_step *step);
 
 /*

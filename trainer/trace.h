@@ -22,6 +22,7 @@
 	X(STRETTO_TRACE_MERGE, "merge")       /* the part of it that takes an average in */        \
 	X(STRETTO_TRACE_WAIT, "wait")         /* for a slice in flight: exposed */                 \
 	X(STRETTO_TRACE_VOTE, "vote")         /* whether to stop */                                \
+	X(STRETTO_TRACE_TEST, "test")         /* of the weights as they are */                     \
 	X(STRETTO_TRACE_SAVE, "checkpoint")   /* with its drain */                                 \
 	X(STRETTO_TRACE_HIDDEN, "hidden")     /* slice in flight, complete when it was due */      \
 	X(STRETTO_TRACE_WAITED, "waited")     /* slice in flight, which had to be waited for */

@@ -220,6 +220,55 @@ static stretto_status step(struct run *run, double *loss)
 	return status;
 }
 
+/* Accuracy on the test images, each rank taking its share of them. */
+static stretto_status test(struct run *run, double *accuracy)
+{
+	const struct stretto_samples *samples = &run->options->dataset->test;
+	const float *weights = stretto_average_weights(run->average);
+	size_t classes = run->options->model.output.channels;
+	size_t at = samples->count * run->shard.rank / run->shard.ranks;
+	size_t end = samples->count * (run->shard.rank + 1) / run->shard.ranks;
+	int64_t hits = 0;
+	stretto_status status;
+
+	run->model.training = false;
+	while (at < end) {
+		size_t rows = end - at < run->model.batch ? end - at : run->model.batch;
+		const float *scores;
+
+		for (size_t i = 0; i < rows; i++)
+			run->index[i] = (uint32_t)(at + i);
+		stretto_dataset_batch(run->options->dataset, samples, rows, run->index, run->x,
+				      run->labels);
+		scores = stretto_model_forward(&run->model, weights, rows, run->x);
+		hits += (int64_t)stretto_softmax_hits(rows * run->model.labels, classes,
+						      run->labels, scores);
+		at += rows;
+	}
+	status = stretto_allreduce(run->comm, &hits, &hits, 1, STRETTO_I64, STRETTO_SUM);
+	if (status == STRETTO_OK)
+		*accuracy = (double)hits / (double)(samples->count * run->model.labels);
+	return status;
+}
+
+/* A test of the weights as they are, if one is due; its time is taken out of the training's. */
+static stretto_status test_meanwhile(struct run *run, double *accuracy)
+{
+	size_t every = run->options->test_every;
+	double before = seconds();
+	uint64_t start = stretto_trace_now(run->options->trace);
+	stretto_status status;
+
+	*accuracy = NAN;
+	if (every == 0 || run->step % every != 0 || run->step == run->steps)
+		return STRETTO_OK;
+	status = test(run, accuracy);
+	run->model.training = true;
+	run->resumed += seconds() - before;
+	stretto_trace_add(run->options->trace, STRETTO_TRACE_TEST, 0, start);
+	return status;
+}
+
 /* Measures the step that was made, shows it to the observer, and votes when it is time. */
 static stretto_status after_step(struct run *run, double loss)
 {
@@ -244,6 +293,9 @@ static stretto_status after_step(struct run *run, double loss)
 	stretto_windows_add(&run->windows,
 			    &(struct stretto_window){seen.seconds, seen.exposed, seen.in_flight},
 			    loss);
+	status = test_meanwhile(run, &seen.accuracy);
+	if (status != STRETTO_OK)
+		return status;
 	if (!isfinite(loss))
 		stretto_vote_put(&run->vote, STRETTO_STOP_LOSS, run->step);
 	if (run->options->observer && !run->options->observer(run->options->context, &seen))
@@ -364,37 +416,6 @@ static stretto_status average_running(struct run *run)
 		return STRETTO_OK;
 	return stretto_allreduce(run->comm, run->model.running, run->model.running,
 				 run->model.running_count, STRETTO_F32, STRETTO_AVG);
-}
-
-/* Accuracy on the test images, each rank taking its share of them. */
-static stretto_status test(struct run *run, double *accuracy)
-{
-	const struct stretto_samples *samples = &run->options->dataset->test;
-	const float *weights = stretto_average_weights(run->average);
-	size_t classes = run->options->model.output.channels;
-	size_t at = samples->count * run->shard.rank / run->shard.ranks;
-	size_t end = samples->count * (run->shard.rank + 1) / run->shard.ranks;
-	int64_t hits = 0;
-	stretto_status status;
-
-	run->model.training = false;
-	while (at < end) {
-		size_t rows = end - at < run->model.batch ? end - at : run->model.batch;
-		const float *scores;
-
-		for (size_t i = 0; i < rows; i++)
-			run->index[i] = (uint32_t)(at + i);
-		stretto_dataset_batch(run->options->dataset, samples, rows, run->index, run->x,
-				      run->labels);
-		scores = stretto_model_forward(&run->model, weights, rows, run->x);
-		hits += (int64_t)stretto_softmax_hits(rows * run->model.labels, classes,
-						      run->labels, scores);
-		at += rows;
-	}
-	status = stretto_allreduce(run->comm, &hits, &hits, 1, STRETTO_I64, STRETTO_SUM);
-	if (status == STRETTO_OK)
-		*accuracy = (double)hits / (double)(samples->count * run->model.labels);
-	return status;
 }
 
 static stretto_status measure(struct run *run, struct stretto_train_result *result)

@@ -38,6 +38,7 @@ struct stretto_train_step {
 	double seconds;   /* that the training has taken */
 	double exposed;   /* of which waiting for averages */
 	double in_flight; /* time that averages were in flight, see stretto_average_stats() */
+	double accuracy;  /* of a test after this step, see test_every; NaN: there was none */
 };
 
 /* Called after every step, on every rank; false asks to stop all ranks (which takes some steps). */
@@ -60,6 +61,11 @@ struct stretto_train_options {
 	struct stretto_rate rate;
 	size_t epochs; /* >= 1 */
 	size_t steps;  /* stop after so many local steps; 0: not */
+	/*
+	 * Local steps between two tests of the weights as they are: each replica on its share of the
+	 * test images. They change no bit and count as no time. 0: none but the one at the end.
+	 */
+	size_t test_every;
 	uint64_t seed; /* of weights and shuffles */
 	struct stretto_train_keep keep;
 	struct stretto_trace *trace;      /* of one training; borrowed. NULL: none */
