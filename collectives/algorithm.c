@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "collectives/premul.h"
 #include "collectives/traits.h"
 
 /* Every algorithm: one line here, one file in algorithms/. */
@@ -82,9 +83,9 @@ static void build_alone(struct stretto_schedule *schedule)
 		stretto_schedule_final(schedule, copy);
 }
 
-stretto_status stretto_algorithm_build(const struct stretto_algorithm *algorithm,
-				       const struct stretto_shape *shape,
-				       struct stretto_schedule *schedule)
+static stretto_status build_plain(const struct stretto_algorithm *algorithm,
+				  const struct stretto_shape *shape,
+				  struct stretto_schedule *schedule)
 {
 	stretto_schedule_init(schedule, shape, algorithm->name);
 	if (shape->size == 1)
@@ -92,4 +93,21 @@ stretto_status stretto_algorithm_build(const struct stretto_algorithm *algorithm
 	else
 		algorithm->build(schedule);
 	return stretto_schedule_seal(schedule);
+}
+
+stretto_status stretto_algorithm_build(const struct stretto_algorithm *algorithm,
+				       const struct stretto_shape *shape,
+				       struct stretto_schedule *schedule)
+{
+	struct stretto_schedule plain;
+	stretto_status status;
+
+	if (!shape->scaled)
+		return build_plain(algorithm, shape, schedule);
+	stretto_schedule_init(schedule, shape, algorithm->name);
+	status = build_plain(algorithm, shape, &plain);
+	if (status == STRETTO_OK)
+		status = stretto_premul_rewrite(&plain, schedule);
+	stretto_schedule_fini(&plain);
+	return status;
 }

@@ -81,6 +81,19 @@ stretto_status stretto_allreduce_init(struct stretto_comm *comm, const void *in,
 	return stretto_coll_init(comm, ALLREDUCE(in, out, count, type, op), request);
 }
 
+stretto_status stretto_sum_premul(struct stretto_comm *comm, const void *in, void *out,
+				  size_t count, enum stretto_type type, const void *scale)
+{
+	struct stretto_coll_args args = *ALLREDUCE(in, out, count, type, STRETTO_SUM);
+
+	if (!scale) {
+		stretto_error("stretto_sum_premul: scale is NULL");
+		return STRETTO_INVALID;
+	}
+	args.scale = scale;
+	return stretto_coll_run(comm, &args);
+}
+
 stretto_status stretto_broadcast(struct stretto_comm *comm, void *buffer, size_t count,
 				 enum stretto_type type, int root)
 {

@@ -15,7 +15,8 @@ const char *stretto_describe(const struct stretto_signature *signature, char *bu
 	const char *type = stretto_type_name((enum stretto_type)signature->type);
 	unsigned long long count = signature->count;
 	const char *by = algorithm ? algorithm->name : "?";
-	enum stretto_op op = (enum stretto_op)(signature->op & ~STRETTO_SIGNED_REPRODUCIBLE);
+	enum stretto_op op = (enum stretto_op)(
+		signature->op & ~(STRETTO_SIGNED_REPRODUCIBLE | STRETTO_SIGNED_SCALED));
 	const struct stretto_traits *traits;
 	char root[24] = "";
 
@@ -26,8 +27,9 @@ const char *stretto_describe(const struct stretto_signature *signature, char *bu
 	traits = stretto_traits_of(collective);
 	if (traits->rooted)
 		snprintf(root, sizeof root, ", root %d", signature->root);
-	snprintf(buf, size, "%s(count %llu, %s%s%s%s%s) by %s", name, count, type,
+	snprintf(buf, size, "%s(count %llu, %s%s%s%s%s%s) by %s", name, count, type,
 		 traits->reduces ? ", " : "", traits->reduces ? stretto_op_name(op) : "",
-		 op == signature->op ? "" : ", reproducible", root, by);
+		 signature->op & STRETTO_SIGNED_SCALED ? ", scaled" : "",
+		 signature->op & STRETTO_SIGNED_REPRODUCIBLE ? ", reproducible" : "", root, by);
 	return buf;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/combine.h"
 #include "collectives/describe.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
@@ -150,17 +151,6 @@ static void recv_done(struct stretto_recv *recv, stretto_status status)
 		message_failed(state, status);
 }
 
-/* dst = a op b for a run of elements, with the division of an average where the step is FINAL. */
-static void reduce(const struct stretto_exec *exec, const struct stretto_step *step, char *dst,
-		   const char *const operands[2], size_t count)
-{
-	if (step->flags & STRETTO_STEP_FINAL && exec->call.op == STRETTO_AVG)
-		stretto_kernel_sum_divide(exec->call.type, dst, operands[0], operands[1], count,
-					  exec->plan.comm->size);
-	else
-		exec->reduce(dst, operands[0], operands[1], count);
-}
-
 /* Takes a piece of payload into the fused reduction. */
 static void sink(struct stretto_recv *recv, size_t offset, const void *source, size_t bytes)
 {
@@ -173,8 +163,8 @@ static void sink(struct stretto_recv *recv, size_t offset, const void *source, s
 	const char *other = address_of(slot, left ? &step->b : &step->a) + offset;
 	const char *operands[2] = {left ? source : other, left ? other : source};
 
-	reduce(slot->exec, step, address_of(slot, &step->dst) + offset, operands,
-	       bytes / slot->exec->plan.element_size);
+	stretto_combine(slot->exec, step, address_of(slot, &step->dst) + offset, operands,
+			bytes / slot->exec->plan.element_size);
 }
 
 static struct stretto_key key_of(const struct stretto_exec_slot *slot,
@@ -234,7 +224,7 @@ static void run_reduce(struct stretto_exec_slot *slot, const struct stretto_step
 {
 	const char *operands[2] = {address_of(slot, &step->a), address_of(slot, &step->b)};
 
-	reduce(slot->exec, step, address_of(slot, &step->dst), operands, step->dst.count);
+	stretto_combine(slot->exec, step, address_of(slot, &step->dst), operands, step->dst.count);
 }
 
 static void run_copy(struct stretto_exec_slot *slot, const struct stretto_step *step)
@@ -247,11 +237,7 @@ static void run_copy(struct stretto_exec_slot *slot, const struct stretto_step *
 	if (bytes == 0)
 		return;
 	exec->counts.copied_bytes += bytes;
-	if (step->flags & STRETTO_STEP_FINAL && exec->call.op == STRETTO_AVG)
-		stretto_kernel_divide(exec->call.type, dst, source, step->dst.count,
-				      exec->plan.comm->size);
-	else
-		memcpy(dst, source, bytes);
+	stretto_combine_copy(exec, step, dst, source, step->dst.count);
 }
 
 /* STRETTO_AGAIN: nothing was started. */

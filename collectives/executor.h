@@ -78,6 +78,10 @@ struct stretto_exec_plan {
 
 /* Added to the op of a signature where STRETTO_REPRODUCIBLE decides on the order of the ranks. */
 enum { STRETTO_SIGNED_REPRODUCIBLE = 0x80 };
+/* The same where each rank's input is scaled. */
+enum { STRETTO_SIGNED_SCALED = 0x40 };
+/* Bytes of the largest element. */
+enum { STRETTO_ELEMENT_MAX = 16 };
 
 /* The caller's buffers and operation, set anew at each start. */
 struct stretto_exec_call {
@@ -87,6 +91,8 @@ struct stretto_exec_call {
 	const struct stretto_region *out_region; /* that holds all of out, or NULL */
 	enum stretto_type type;
 	enum stretto_op op;
+	_Alignas(STRETTO_ELEMENT_MAX) unsigned char scale[STRETTO_ELEMENT_MAX]; /* the factor of
+							own operands, a copy */
 	struct stretto_signature signature;
 	struct stretto_operation *operation; /* entered; account is kept of it if it has parts */
 	uint64_t deadline;

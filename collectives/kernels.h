@@ -31,6 +31,25 @@ void stretto_kernel_sum_divide(enum stretto_type type, void *dst, const void *a,
 void stretto_kernel_divide(enum stretto_type type, void *dst, const void *a, size_t count,
 			   int ranks);
 
+/*
+ * dst[i] = a[i] * *factor, an element of the type, as the op STRETTO_PROD multiplies; divided by
+ * `ranks` then, unless that is 0. In one pass. dst may be a.
+ */
+void stretto_kernel_scale(enum stretto_type type, void *dst, const void *a, size_t count,
+			  const void *factor, int ranks);
+
+/* A sum whose operands are scaled before. */
+struct stretto_scaled_sum {
+	enum stretto_type type;
+	const void *factor; /* an element of the type */
+	bool scaled[2];     /* which of the two operands are multiplied by it */
+	int ranks;          /* the divisor of an average, or 0 */
+};
+
+/* dst = a + b in one pass, each operand scaled and rounded first where the sum says so. */
+void stretto_kernel_scaled_sum(const struct stretto_scaled_sum *sum, void *dst, const void *a,
+			       const void *b, size_t count);
+
 /* The most sources of stretto_kernel_many(). */
 enum { STRETTO_KERNEL_SOURCES = 1024 };
 

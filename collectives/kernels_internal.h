@@ -56,6 +56,14 @@ const struct stretto_kernel_table *stretto_kernels_avx512(void);
 /* The table that stretto_kernel() uses. */
 const struct stretto_kernel_table *stretto_kernels_chosen(void);
 
+/* stretto_kernel_scale() and stretto_kernel_scaled_sum() with a given table. */
+void stretto_kernel_scale_with(const struct stretto_kernel_table *table, enum stretto_type type,
+			       void *dst, const void *a, size_t count, const void *factor,
+			       int ranks);
+void stretto_kernel_scaled_sum_with(const struct stretto_kernel_table *table,
+				    const struct stretto_scaled_sum *sum, void *dst, const void *a,
+				    const void *b, size_t count);
+
 /* stretto_kernel_many() with a given table. */
 void stretto_kernel_many_with(const struct stretto_kernel_table *table, enum stretto_type type,
 			      enum stretto_op op, const struct stretto_many *call, size_t count);

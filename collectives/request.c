@@ -83,21 +83,6 @@ static bool has_out(const struct stretto_comm *comm, const struct stretto_coll_a
 	return stretto_traits_out(args->collective, is_root(comm, args)) != STRETTO_NOTHING;
 }
 
-/* The op of a collective that reduces. */
-static stretto_status check_op(const struct stretto_coll_args *args)
-{
-	char ops[STRETTO_OPS_TEXT];
-
-	if ((unsigned)args->op >= STRETTO_OP_COUNT)
-		return bad(args, "op is not one of enum stretto_op");
-	if (stretto_type_has_op(args->type, args->op))
-		return STRETTO_OK;
-	stretto_error("%s: %s has no operation %s; it has %s",
-		      stretto_collective_name(args->collective), stretto_type_name(args->type),
-		      stretto_op_name(args->op), stretto_ops_text(args->type, ops));
-	return STRETTO_INVALID;
-}
-
 static stretto_status check_args(const struct stretto_comm *comm,
 				 const struct stretto_coll_args *args)
 {
@@ -109,7 +94,7 @@ static stretto_status check_args(const struct stretto_comm *comm,
 		return STRETTO_OK;
 	if (element == 0)
 		return bad(args, "type is not one of enum stretto_type");
-	if (stretto_traits_of(args->collective)->reduces && check_op(args) != STRETTO_OK)
+	if (stretto_traits_of(args->collective)->reduces && stretto_check_op(args) != STRETTO_OK)
 		return STRETTO_INVALID;
 	if (stretto_traits_of(args->collective)->rooted &&
 	    (args->root < 0 || args->root >= comm->size))
@@ -154,6 +139,8 @@ static struct stretto_coll_args normal_form(const struct stretto_comm *comm,
 
 	if (!stretto_traits_of(form.collective)->reduces)
 		form.op = STRETTO_SUM;
+	if (!stretto_traits_of(form.collective)->reduces)
+		form.scale = NULL;
 	if (!stretto_traits_of(form.collective)->rooted)
 		form.root = 0;
 	if (form.collective == STRETTO_BARRIER) {
@@ -200,6 +187,7 @@ static stretto_status schedule_for(const struct stretto_request *request,
 		.count = count,
 		.stride = request->args.count,
 		.in_place = request->in_place,
+		.scaled = request->args.scale && algorithm->collective != STRETTO_BARRIER,
 	};
 
 	if (is_ordered(request)) {
@@ -332,7 +320,8 @@ static bool same_form(const struct stretto_request *request, const struct strett
 
 	if (have->collective != args->collective || have->type != args->type ||
 	    have->root != args->root || have->count != args->count ||
-	    request->in_place != in_place || !have->algorithm != !args->algorithm)
+	    request->in_place != in_place || !have->scale != !args->scale ||
+	    !have->algorithm != !args->algorithm)
 		return false;
 	return !args->algorithm || strcmp(have->algorithm, args->algorithm) == 0;
 }
@@ -355,6 +344,7 @@ static struct stretto_request *reuse(struct stretto_comm *comm,
 		request->args.in = args->in;
 		request->args.out = args->out;
 		request->args.op = args->op;
+		request->args.scale = args->scale;
 		request->args.priority = args->priority;
 		return request;
 	}
@@ -415,6 +405,14 @@ static void buffer_bytes(const struct stretto_request *request, size_t *in, size
 	*out = stretto_traits_of(request->args.collective)->out == STRETTO_BLOCKS ? all : one;
 }
 
+/* The op, with what else decides on the bits. */
+static uint8_t signed_op(const struct stretto_request *request)
+{
+	return (uint8_t)(request->args.op |
+			 (is_reproducible(request) ? STRETTO_SIGNED_REPRODUCIBLE : 0) |
+			 (request->args.scale ? STRETTO_SIGNED_SCALED : 0));
+}
+
 static struct stretto_exec_call make_call(struct stretto_request *request)
 {
 	struct stretto_comm *comm = request->comm;
@@ -434,12 +432,12 @@ static struct stretto_exec_call make_call(struct stretto_request *request)
 			      .root = args->root,
 			      .collective = (uint8_t)args->collective,
 			      .type = (uint8_t)args->type,
-			      .op = (uint8_t)(args->op | (is_reproducible(request)
-								  ? STRETTO_SIGNED_REPRODUCIBLE
-								  : 0)),
+			      .op = signed_op(request),
 			      .algorithm = stretto_algorithm_index(request->choice.algorithm)},
 	};
 
+	if (args->scale)
+		memcpy(call.scale, args->scale, stretto_type_size(args->type));
 	buffer_bytes(request, &in_bytes, &out_bytes);
 	if (args->in && in_bytes)
 		call.in_region = stretto_memory_find(memory, args->in, in_bytes);

@@ -59,8 +59,8 @@ struct stretto_span {
 	size_t count;
 };
 
-/* Flags of a step. */
-enum { STRETTO_STEP_FINAL = 1 };
+/* Flags of a step. OWN: the operand is this rank's input, to be multiplied; see premul.h. */
+enum { STRETTO_STEP_FINAL = 1, STRETTO_STEP_OWN_A = 2, STRETTO_STEP_OWN_B = 4 };
 
 /* No step, in `after` and `fused`. */
 enum { STRETTO_NO_STEP = -1 };
@@ -92,6 +92,7 @@ struct stretto_shape {
 	size_t count;  /* elements, as in struct stretto_coll_args, of one window */
 	size_t stride; /* elements between blocks of IN or OUT, >= count */
 	bool in_place; /* see above */
+	bool scaled;   /* each rank's input is multiplied before it is added; see premul.h */
 	/*
 	 * By rank: the number of its node, 0 to nodes - 1, where that matters (allreduce). Borrowed
 	 * from what outlives all schedules. NULL: all are on one node.

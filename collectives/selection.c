@@ -268,6 +268,13 @@ struct stretto_group stretto_group_on_node(int size)
 
 struct stretto_group stretto_group_of(const struct stretto_comm *comm, struct stretto_link links[2])
 {
+	return stretto_group_tuned(comm, comm->world->config.tuning, links);
+}
+
+struct stretto_group stretto_group_tuned(const struct stretto_comm *comm,
+					 const struct stretto_tuning *tuning,
+					 struct stretto_link links[2])
+{
 	const struct stretto_world *world = comm->world;
 	struct stretto_group group = {
 		.size = comm->size,
@@ -278,12 +285,12 @@ struct stretto_group stretto_group_of(const struct stretto_comm *comm, struct st
 		.link = &links[0],
 	};
 
-	links[0] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_NODE,
+	links[0] = stretto_link_tuned(tuning, STRETTO_TUNING_NODE,
 				      world->mapped ? "shm" : world->network,
 				      world->mapped ? &stretto_link_shm : &stretto_link_network);
-	links[1] = stretto_link_tuned(world->config.tuning, STRETTO_TUNING_ACROSS, world->network,
+	links[1] = stretto_link_tuned(tuning, STRETTO_TUNING_ACROSS, world->network,
 				      &stretto_link_network);
-	if (group.nodes > 1 && (world->mapped || world->config.tuning))
+	if (group.nodes > 1 && (world->mapped || tuning))
 		group.link = &links[1];
 	return group;
 }

@@ -46,6 +46,11 @@ struct stretto_group stretto_group_on_node(int size);
 struct stretto_group stretto_group_of(const struct stretto_comm *comm,
 				      struct stretto_link links[2]);
 
+/* The same with another tuning file (NULL: none) than that of the communicator's configuration. */
+struct stretto_group stretto_group_tuned(const struct stretto_comm *comm,
+					 const struct stretto_tuning *tuning,
+					 struct stretto_link links[2]);
+
 /*
  * Chooses for args on the ranks of a group. STRETTO_INVALID if args, the configuration or a rule
  * of the tuning file name

@@ -163,6 +163,12 @@ struct stretto_coll_args {
 	 * the other hurries.
 	 */
 	int priority;
+	/*
+	 * Of reductions by STRETTO_SUM and STRETTO_AVG: one element of `type` that multiplies this
+	 * rank's input before it is added, as STRETTO_PROD multiplies. Read when the operation
+	 * starts. NULL: none. All ranks give one, each its own, or none does.
+	 */
+	const void *scale;
 };
 
 /*
@@ -216,6 +222,16 @@ STRETTO_API stretto_status stretto_allreduce_init(struct stretto_comm *comm, con
 						  void *out, size_t count, enum stretto_type type,
 						  enum stretto_op op,
 						  struct stretto_request **request);
+
+/*
+ * out[i] = sum over all ranks of scale * in[i], where *scale is one element of the type and each
+ * rank's own. Each product is rounded to the type, so the bits are those of stretto_allreduce() of
+ * scaled input; but the products are made where the input is read, not in a pass before. The other
+ * forms, and other reductions, by `scale` of struct stretto_coll_args.
+ */
+STRETTO_API stretto_status stretto_sum_premul(struct stretto_comm *comm, const void *in, void *out,
+					      size_t count, enum stretto_type type,
+					      const void *scale);
 
 /* buffer[0 .. count) of the root is copied to all ranks. The root returns when all have entered. */
 STRETTO_API stretto_status stretto_broadcast(struct stretto_comm *comm, void *buffer, size_t count,

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "runtime/log.h"
+
 size_t stretto_type_size(enum stretto_type type)
 {
 	static const size_t sizes[] = {
@@ -75,4 +77,27 @@ const char *stretto_collective_name(enum stretto_collective collective)
 	};
 
 	return (unsigned)collective < STRETTO_COLLECTIVE_COUNT ? words[collective] : "?";
+}
+
+stretto_status stretto_check_op(const struct stretto_coll_args *args)
+{
+	const char *name = stretto_collective_name(args->collective);
+	char ops[STRETTO_OPS_TEXT];
+
+	if ((unsigned)args->op >= STRETTO_OP_COUNT) {
+		stretto_error("%s: op is not one of enum stretto_op", name);
+		return STRETTO_INVALID;
+	}
+	if (!stretto_type_has_op(args->type, args->op)) {
+		stretto_error("%s: %s has no operation %s; it has %s", name,
+			      stretto_type_name(args->type), stretto_op_name(args->op),
+			      stretto_ops_text(args->type, ops));
+		return STRETTO_INVALID;
+	}
+	if (args->scale && args->op != STRETTO_SUM && args->op != STRETTO_AVG) {
+		stretto_error("%s: scale is for sum and avg, not %s", name,
+			      stretto_op_name(args->op));
+		return STRETTO_INVALID;
+	}
+	return STRETTO_OK;
 }

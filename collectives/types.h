@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * types.h: what types and operations are called in messages; the rest of them is public.
+ * types.h: what types and operations are called in messages, and the check of a call's; the rest of
+ * them is public.
  *
  * Threads: pure functions.
  */
@@ -14,5 +15,8 @@ enum { STRETTO_OPS_TEXT = sizeof STRETTO_OP_WORDS };
 
 /* Writes the words of the operations that a type has, as "sum prod avg", and returns text. */
 const char *stretto_ops_text(enum stretto_type type, char text[STRETTO_OPS_TEXT]);
+
+/* STRETTO_INVALID, logged, for an op (or a scale) that the type of a reduction does not have. */
+stretto_status stretto_check_op(const struct stretto_coll_args *args);
 
 #endif

@@ -222,6 +222,91 @@ stretto_status stretto_tuning_parse(const char *text, size_t bytes, struct stret
 	return STRETTO_OK;
 }
 
+stretto_status stretto_tuning_set(struct stretto_tuning *tuning, enum stretto_tuning_level level,
+				  const char *transport, enum stretto_tuning_key key, double value,
+				  struct stretto_tuning_problem *problem)
+{
+	int at = find(transports, STRETTO_TUNING_TRANSPORTS, transport);
+
+	problem->line = 0;
+	if (at < 0)
+		return refuse(problem, "a tuning file cannot name the transport \"%s\"", transport);
+	if (!(value >= keys[key].low && value <= keys[key].high))
+		return refuse(problem, "%s of %s %s came out as %g, which is not from %g to %g",
+			      keys[key].name, levels[level], transports[at], value, keys[key].low,
+			      keys[key].high);
+	tuning->values[level][at][key] = value;
+	return STRETTO_OK;
+}
+
+/* A text that is cut when it is too long, and knows it. */
+struct page {
+	char *text;
+	size_t size, used; /* used >= size: it was cut */
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct page *page, const char *format, ...)
+{
+	va_list args;
+	int length;
+
+	if (page->used >= page->size)
+		return;
+	va_start(args, format);
+	length = vsnprintf(page->text + page->used, page->size - page->used, format, args);
+	va_end(args);
+	page->used += length > 0 ? (size_t)length : 0;
+}
+
+/* The fewest digits that are read as the same number. */
+static void add_number(struct page *page, double value)
+{
+	char text[32];
+
+	for (int digits = 1; digits <= 17; digits++) {
+		snprintf(text, sizeof text, "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	add(page, "%s", text);
+}
+
+static void add_values(struct page *page, const struct stretto_tuning *tuning, int level,
+		       int transport)
+{
+	for (int key = 0; key < STRETTO_TUNING_KEYS; key++) {
+		double value = tuning->values[level][transport][key];
+
+		if (!(value > 0))
+			continue;
+		add(page, "%s %s %s ", levels[level], transports[transport], keys[key].name);
+		if (key == STRETTO_TUNING_MESSAGE)
+			add(page, "%zu", (size_t)value);
+		else
+			add_number(page, value);
+		add(page, "\n");
+	}
+}
+
+size_t stretto_tuning_print(const struct stretto_tuning *tuning, char *text, size_t size)
+{
+	struct page page = {.text = text, .size = size};
+
+	add(&page, "stretto-tuning 1\n");
+	for (int level = 0; level < STRETTO_TUNING_LEVELS; level++)
+		for (int transport = 0; transport < STRETTO_TUNING_TRANSPORTS; transport++)
+			add_values(&page, tuning, level, transport);
+	for (size_t i = 0; i < tuning->rule_count; i++) {
+		const struct stretto_tuning_rule *rule = &tuning->rules[i];
+
+		add(&page, "%s %zu-", rule->collective, rule->low);
+		if (rule->high != SIZE_MAX)
+			add(&page, "%zu", rule->high);
+		add(&page, " %s\n", rule->algorithm);
+	}
+	return page.used < size ? page.used : 0;
+}
+
 /* Reads at most `limit` bytes; -1 and errno on failure. */
 static ssize_t read_file(const char *path, char *text, size_t limit)
 {

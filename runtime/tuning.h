@@ -8,7 +8,8 @@
  *	node shm latency 0.8us
  *	allreduce 0-4096 doubling
  *
- * Names of collectives and algorithms are words here: selection knows which exist.
+ * Names of collectives and algorithms are words here: selection knows which exist. What
+ * stretto_tuning_print() writes is read back to the same values.
  *
  * Threads: the parser is pure; a struct stretto_tuning is filled once and only read afterwards.
  */
@@ -73,6 +74,21 @@ stretto_status stretto_tuning_parse(const char *text, size_t bytes, struct stret
  * *tuning. STRETTO_INVALID, logged with file and line, for one that cannot be read or is wrong.
  */
 stretto_status stretto_tuning_load(const char *path, const struct stretto_tuning **tuning);
+
+/*
+ * Enters a measured value, as a line of a file would. STRETTO_INVALID, and *problem (line 0), for a
+ * transport that a file cannot name, or a value out of the key's range, which no measurement of a
+ * working link gives.
+ */
+stretto_status stretto_tuning_set(struct stretto_tuning *tuning, enum stretto_tuning_level level,
+				  const char *transport, enum stretto_tuning_key key, double value,
+				  struct stretto_tuning_problem *problem);
+
+/*
+ * Writes the text of a file that says what *tuning says, with its end, and returns its bytes; 0 if
+ * `size` bytes are too few. The hash is not looked at.
+ */
+size_t stretto_tuning_print(const struct stretto_tuning *tuning, char *text, size_t size);
 
 /*
  * The value of a key, or `otherwise` where the file (NULL: none) does not give it or the transport

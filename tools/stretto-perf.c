@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * stretto-perf: measures the collectives over the public interface, and checks every element;
- * and single messages below it.
+ * and single messages below it. And what the cost model goes by, into a tuning file.
  * docs/benchmarking.md says how to read it.
  */
 #include "collectives/traits.h"
@@ -82,6 +82,7 @@ int main(int argc, char **argv)
 {
 	struct perf_options options;
 	struct perf perf;
+	bool tuned = true;
 
 	perf_options_read(&options, argc, argv);
 	perf_watch(options.timeout);
@@ -91,9 +92,11 @@ int main(int argc, char **argv)
 		perf_p2p(&perf);
 	else if (options.overlap)
 		perf_overlap(&perf);
+	else if (options.tune)
+		tuned = perf_tune(&perf);
 	else
 		all_types_and_ops(&perf);
 	perf_report_close(&perf);
 	perf_close(&perf);
-	return tool_end(perf.total_wrong || perf.too_slow ? PERF_BAD_RESULT : 0);
+	return tool_end(perf.total_wrong || perf.too_slow || !tuned ? PERF_BAD_RESULT : 0);
 }

@@ -58,11 +58,12 @@ static inline double stretto_greater(double x, double y)
 /*
  * The window of a ring: a quarter of the vector, so that the reduction of one window overlaps the
  * flight of others, while each of the `size` blocks stays at least `low` bytes, to use the link well,
- * and short enough for the cache.
+ * and else short enough for the cache.
  */
 static inline size_t stretto_ring_window(int size, size_t bytes, size_t low)
 {
-	const size_t high = (size_t)256 << 10;
+	const size_t cache = (size_t)256 << 10;
+	size_t high = low > cache ? low : cache;
 	size_t block = bytes / 4 / (size_t)size;
 	return (size_t)size * (block < low ? low : block > high ? high : block);
 }

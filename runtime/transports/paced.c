@@ -25,6 +25,7 @@ struct paced_device {
 	double seconds_per_byte;
 	double latency;            /* seconds */
 	uint64_t free;             /* when the link has sent all that was posted */
+	uint64_t tried;            /* stretto_now() of the last look for what is due */
 	struct stretto_list queue; /* struct stretto_send that wait, by due time */
 };
 
@@ -191,6 +192,7 @@ static size_t release_due(struct paced_device *device)
 		return 0;
 	stretto_list_init(&held);
 	now = stretto_now();
+	device->tried = now;
 	while (!stretto_list_empty(&device->queue)) {
 		struct stretto_send *send =
 			stretto_container_of(device->queue.next, struct stretto_send, link);
@@ -235,13 +237,12 @@ static uint64_t paced_arm(struct stretto_device *base)
 {
 	struct paced_device *device = device_of(base);
 	uint64_t next = device->inner->transport->arm(device->inner);
-	uint64_t now = stretto_now();
 
 	STRETTO_LIST_FOR (it, &device->queue) {
 		uint64_t due = stretto_container_of(it, struct stretto_send, link)->scratch[DUE];
 
-		/* One that is due already waits for its peer, who will wake us. */
-		if (due > now)
+		/* One that was tried waits for its peer, who will wake us. */
+		if (due > device->tried)
 			return due < next ? due : next;
 	}
 	return next;

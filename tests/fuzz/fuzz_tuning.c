@@ -41,6 +41,28 @@ static void check_rules(const struct stretto_tuning *tuning)
 	}
 }
 
+/* What was read is printed and read again without a change. */
+static void check_print(const struct stretto_tuning *tuning)
+{
+	static char text[STRETTO_TUNING_BYTES];
+	static struct stretto_tuning again;
+	struct stretto_tuning_problem problem;
+	size_t bytes = stretto_tuning_print(tuning, text, sizeof text);
+
+	must(bytes > 0, "a text that fits into a file");
+	must(stretto_tuning_parse(text, bytes, &again, &problem) == STRETTO_OK, "a text to read");
+	must(memcmp(again.values, tuning->values, sizeof again.values) == 0, "the same values");
+	must(again.rule_count == tuning->rule_count, "as many rules");
+	for (size_t i = 0; i < again.rule_count; i++) {
+		must(strcmp(again.rules[i].collective, tuning->rules[i].collective) == 0 &&
+			     strcmp(again.rules[i].algorithm, tuning->rules[i].algorithm) == 0,
+		     "the same names");
+		must(again.rules[i].low == tuning->rules[i].low &&
+			     again.rules[i].high == tuning->rules[i].high,
+		     "the same ranges");
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct stretto_tuning tuning;
@@ -54,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	must(tuning.hash != 0, "a hash");
 	check_rules(&tuning);
+	check_print(&tuning);
 	for (int level = 0; level < STRETTO_TUNING_LEVELS; level++)
 		for (int transport = 0; transport < STRETTO_TUNING_TRANSPORTS; transport++)
 			for (int key = 0; key < STRETTO_TUNING_KEYS; key++) {

@@ -108,6 +108,44 @@ if ! perf 1 allreduce -b 8 -e 8 -n 1 && [ "$(grep -c 'STRETTO_TUNING' "$err")" =
 	grep -q "STRETTO_TUNING: $scratch/tuning, line 3: unknown key \"speed\"; there are: latency," "$err"; then ok $name; else not_ok $name; fi
 unset STRETTO_TUNING
 
+# what was measured is read back, and decides: the same text on all ranks, the fitted values in the estimates
+# (over a slow link, whose times no load of the machine bends)
+slow="--pace 100mbit:200us"
+name=perf_tune_writes_a_file_that_is_read_back
+# shellcheck disable=SC2086 # words on purpose
+if perf 2 tune -b 8 -e 64K -f 8 -n 5 $slow -o "$scratch/tuned" && [ ! -s "$err" ] &&
+	[ "$(grep -cE '^node shm (latency|per_byte|per_reduce|message) [0-9.e-]+$' "$scratch/tuned")" = 4 ] &&
+	[ "$(awk '/^# node shm, between ranks 0 and 1/ { on = 1 } /^# latency/ { on = 0 } on && !/^#/ { printf "%s ", $1 }' "$out")" = "8 64 512 4096 32768 " ] &&
+	grep -qE '^# latency [0-9.e-]+ us; per_byte [0-9.e-]+ ns \([0-9.e+]+ GB/s\); per_reduce [0-9.e-]+ ns ' "$out" &&
+	[ "$(awk '/^# allreduce of float on 2 ranks/ { on = 1 } on && !/^#/ && NF == 5 { rows++ } END { print rows }' "$out")" = 5 ] &&
+	cp "$scratch/tuned" "$scratch/before" && STRETTO_TUNING="$scratch/tuned" perf 2 allreduce -b 8 -e 8 -n 1 && rows_are_good &&
+	cmp -s "$scratch/tuned" "$scratch/before"; then ok $name; else not_ok $name; fi
+
+name=perf_tune_prints_without_a_file
+# shellcheck disable=SC2086 # words on purpose
+if perf 3 tune -b 8 -e 64K -f 64 -n 3 $slow && sed -n '/^stretto-tuning 1$/,$p' "$out" >"$scratch/printed" && [ -s "$scratch/printed" ] &&
+	STRETTO_TUNING="$scratch/printed" perf 3 barrier -n 1; then ok $name; else not_ok $name; fi
+
+name=perf_tune_fixes_algorithms
+# shellcheck disable=SC2086 # words on purpose
+if perf 2 tune -b 64 -e 64K -f 32 -n 3 -w 1 $slow --fix -o "$scratch/fixed" && grep -q '^# faster than the choice by more than 10 %: ' "$out" &&
+	STRETTO_TUNING="$scratch/fixed" perf 2 allreduce -b 64 -e 64 -n 1; then ok $name; else not_ok $name; fi
+
+# one line on rank 0, exit 1, and the file is what it was
+refused() { # refused NAME WORDS ARGUMENTS...
+	name=$1 words=$2
+	shift 2
+	cp "$scratch/tuned" "$scratch/before"
+	# shellcheck disable=SC2086 # words on purpose
+	perf 2 tune -n 2 $slow "$@"
+	status=$?
+	if [ $status = 1 ] && [ "$(grep -c '^stretto-perf: tune: ' "$err")" = 1 ] && grep -q "$words" "$err" &&
+		cmp -s "$scratch/tuned" "$scratch/before" && [ "$(find "$scratch" -name 'tuned*' | wc -l)" = 1 ]; then ok "$name"; else not_ok "$name"; fi
+}
+refused perf_tune_of_one_size 'no line fits the times' -b 1K -e 1K -o "$scratch/tuned"
+refused perf_tune_nowhere_to_write '/nonexistent/tuned cannot be written: No such file' -e 64K -f 64 -o /nonexistent/tuned
+refused perf_tune_to_a_device '/dev/null cannot be written: Operation not supported' -e 64K -f 64 -o /dev/null
+
 # Rows without the lines of the header.
 rows() { grep -v '^#' "$out" | grep -v '^$'; }
 
@@ -306,6 +344,11 @@ wrong perf_two_modes "$build/stretto-perf" allreduce --persistent --nonblocking
 wrong perf_overlap_nonblocking "$build/stretto-perf" overlap --nonblocking
 wrong perf_overlap_in_place "$build/stretto-perf" overlap --place in
 wrong perf_p2p_persistent "$build/stretto-perf" p2p --persistent
+wrong perf_tune_alone "$build/stretto-perf" tune -e 8
+wrong perf_tune_persistent "$build/stretto-perf" tune --persistent
+wrong perf_tune_json "$build/stretto-perf" tune --json "$json"
+wrong perf_tune_format "$build/stretto-perf" tune --format csv
+wrong perf_fix_not_tune "$build/stretto-perf" allreduce --fix
 wrong perf_no_sets "$build/stretto-perf" allreduce --rotate-buffers 0
 wrong perf_min_bw_zero "$build/stretto-perf" allreduce --min-bw 0
 wrong perf_min_bw_nan "$build/stretto-perf" allreduce --min-bw nan

@@ -196,6 +196,58 @@ static void other_algorithms_are_refused_where_sums_are_reproducible(void **stat
 	assert_string_equal(chosen(&setup, "allreduce=ring", 4), "halving"); /* for others */
 }
 
+/*
+ * Walks through all sizes: the estimate of what is chosen never falls, whichever algorithm and window
+ * more bytes take. Exact: these are the model's own numbers, and nothing is measured.
+ */
+static void assert_monotone(enum stretto_collective collective, const struct stretto_group *group)
+{
+	struct setup setup = make(collective, 0);
+	const char *last = "";
+	double before = 0;
+
+	setup.args.type = STRETTO_U8;
+	for (size_t bytes = 1; bytes < (size_t)1 << 30; bytes += 1 + bytes / 16) {
+		setup.args.count = bytes;
+		chosen_on(&setup, group);
+		if (setup.choice.seconds < before)
+			fail_msg("%s on %d ranks of %d nodes, latency %g, %zu bytes: %s takes %g "
+				 "s, less than %s with %g s of fewer bytes",
+				 stretto_collective_name(collective), group->size, group->nodes,
+				 group->link->latency, bytes, setup.choice.algorithm->name,
+				 setup.choice.seconds, last, before);
+		before = setup.choice.seconds;
+		last = setup.choice.algorithm->name;
+	}
+}
+
+/* Nodes as ranks fill them, and links that a tuning file may describe. */
+static void estimates_never_fall_by_a_change_of_algorithm(void **state)
+{
+	static const struct stretto_link links[] = {
+		{1e-6, 1 / 8e9, 1 / 10e9, 32 << 10},    /* built in */
+		{3e-6, 1 / 6e9, 1 / 10e9, 128 << 10},   /* built in, network */
+		{2e-7, 1 / 6e10, 1 / 1e11, 64 << 10},   /* all in the caches */
+		{5e-5, 1 / 1.25e8, 1 / 10e9, 32 << 10}, /* 1 Gbit/s Ethernet */
+		{5e-6, 1 / 6e10, 1 / 1e10, 2 << 20},    /* as measured on a busy machine */
+		{1e-9, 1e-3, 1e-14, 1},                 /* the ends of the ranges */
+	};
+	static const int nodes[][4] = {{2, 1, 2, 2}, {7, 1, 7, 7},   {2, 2, 1, 1}, {8, 4, 2, 2},
+				       {7, 2, 3, 4}, {16, 16, 1, 1}, {64, 8, 8, 8}};
+	(void)state;
+	for (int c = 0; c < STRETTO_COLLECTIVE_COUNT; c++)
+		for (size_t n = 0; n < sizeof(nodes) / sizeof(*nodes); n++)
+			for (size_t l = 0; l < sizeof(links) / sizeof(*links); l++)
+				for (size_t near = 0; near < 2; near++) {
+					const struct stretto_group group = {
+						nodes[n][0], nodes[n][1],
+						nodes[n][2], nodes[n][3],
+						&links[l],   near ? &links[l] : &links[0]};
+
+					assert_monotone((enum stretto_collective)c, &group);
+				}
+}
+
 static void windows_are_in_elements(void **state)
 {
 	struct setup setup = make(STRETTO_ALLREDUCE, 1 << 20);
@@ -240,6 +292,7 @@ int main(void)
 		cmocka_unit_test(several_nodes_of_several_ranks_are_a_hierarchy),
 		cmocka_unit_test(reproducible_reductions_take_canonical_algorithms_only),
 		cmocka_unit_test(other_algorithms_are_refused_where_sums_are_reproducible),
+		cmocka_unit_test(estimates_never_fall_by_a_change_of_algorithm),
 		cmocka_unit_test(windows_are_in_elements),
 		cmocka_unit_test(long_rings_have_several_windows),
 	};

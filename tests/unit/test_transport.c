@@ -46,6 +46,32 @@ static void paced_takes_the_time_of_the_link(void **state)
 	pair_close(&pair);
 }
 
+/* A message that became due after the last poll, and before the sleep, must not be slept over. */
+static void paced_wakes_for_what_is_due_and_was_not_tried(void **state)
+{
+	static const char *const settings[] = {"STRETTO_PACE=10MB:1ms", NULL};
+	const struct transport_over over = {"slow", &stretto_transport_shm, {settings, settings}};
+	struct pair pair;
+	struct message message;
+	struct stretto_device *device;
+	uint64_t start;
+
+	(void)state;
+	pair_open(&pair, &over);
+	message_init(&message, 0, 8, NULL);
+	message_send(&pair, &message);
+	message_receive(&pair, &message);
+	device = pair.a->device;
+	start = stretto_now();
+	while (stretto_now() - start < 2000000)
+		continue;
+	assert_true(device->transport->arm(device) <= stretto_now());
+	message_settle(&pair, &message);
+	message_check(&message);
+	message_fini(&message);
+	pair_close(&pair);
+}
+
 static const char *const no_cma[] = {"STRETTO_SHM_CMA=no", NULL};
 static const char *const no_eager[] = {"STRETTO_SHM_EAGER=0", NULL};
 static const char *const fast_pace[] = {"STRETTO_PACE=100gbit:1us", NULL};
@@ -62,6 +88,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paced_takes_the_time_of_the_link),
+		cmocka_unit_test(paced_wakes_for_what_is_due_and_was_not_tried),
 	};
 	int failures = transport_cases_run(overs, sizeof overs / sizeof *overs);
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,59 @@ static void other_texts_have_other_hashes(void **state)
 	assert_true(first != 0 && first != tuning.hash);
 }
 
+/* What is printed is read back as it was, and printed again as the same text. */
+static void what_is_printed_is_read_back(void **state)
+{
+	static const double values[STRETTO_TUNING_KEYS] = {1.0 / 3e6, 8.3e-11, 1e-10 / 7, 196608};
+	static struct stretto_tuning made;
+	static const char *const transports[] = {"shm", "verbs", "ucx"};
+	char text[4096], again[4096];
+	size_t bytes;
+	(void)state;
+	for (int level = 0; level < STRETTO_TUNING_LEVELS; level++)
+		for (int t = 0; t < STRETTO_TUNING_TRANSPORTS; t++)
+			for (int key = 0; key < STRETTO_TUNING_KEYS; key++)
+				assert_int_equal(
+					stretto_tuning_set(&made, (enum stretto_tuning_level)level,
+							   transports[t],
+							   (enum stretto_tuning_key)key,
+							   values[key] * (1 + level + t), &problem),
+					STRETTO_OK);
+	made.rules[0] = (struct stretto_tuning_rule){"allreduce", "ring", 8, 4095, 0};
+	made.rules[1] = (struct stretto_tuning_rule){"allreduce", "tree", 4096, SIZE_MAX, 0};
+	made.rule_count = 2;
+	bytes = stretto_tuning_print(&made, text, sizeof(text));
+	assert_int_equal(bytes, strlen(text));
+	assert_int_equal(parse(text), STRETTO_OK);
+	assert_memory_equal(tuning.values, made.values, sizeof(made.values));
+	assert_int_equal(tuning.rule_count, 2);
+	assert_true(tuning.rules[0].low == 8 && tuning.rules[0].high == 4095);
+	assert_true(tuning.rules[1].low == 4096 && tuning.rules[1].high == SIZE_MAX);
+	assert_string_equal(tuning.rules[1].algorithm, "tree");
+	assert_int_equal(stretto_tuning_print(&tuning, again, sizeof(again)), bytes);
+	assert_string_equal(again, text);
+	assert_int_equal(stretto_tuning_print(&made, text, bytes), 0); /* no room for the end */
+	assert_int_equal(stretto_tuning_print(&made, text, bytes + 1), bytes);
+}
+
+static void nonsense_is_not_entered(void **state)
+{
+	static const double bad[] = {0, -1e-6, 11, (double)NAN, (double)INFINITY};
+	static struct stretto_tuning made;
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		assert_int_equal(stretto_tuning_set(&made, STRETTO_TUNING_NODE, "shm",
+						    STRETTO_TUNING_LATENCY, bad[i], &problem),
+				 STRETTO_INVALID);
+		assert_non_null(strstr(problem.text, "latency of node shm came out as"));
+		assert_true(made.values[STRETTO_TUNING_NODE][0][STRETTO_TUNING_LATENCY] == 0);
+	}
+	assert_int_equal(stretto_tuning_set(&made, STRETTO_TUNING_NODE, "tcp",
+					    STRETTO_TUNING_LATENCY, 1e-6, &problem),
+			 STRETTO_INVALID);
+	assert_non_null(strstr(problem.text, "cannot name the transport \"tcp\""));
+}
+
 /* Chooses for an allreduce of floats on 8 ranks; NULL where it is refused. */
 static const char *chosen(const char *setting, const char *hint, size_t count, bool reproducible,
 			  struct stretto_choice *choice)
@@ -225,6 +279,8 @@ int main(void)
 		cmocka_unit_test(bad_lines_are_named),
 		cmocka_unit_test(what_is_too_long_is_refused),
 		cmocka_unit_test(other_texts_have_other_hashes),
+		cmocka_unit_test(what_is_printed_is_read_back),
+		cmocka_unit_test(nonsense_is_not_entered),
 		cmocka_unit_test(the_file_comes_after_the_environment_and_before_the_model),
 		cmocka_unit_test(unknown_names_in_a_file_are_refused),
 		cmocka_unit_test(measured_links_change_the_choice),

@@ -7,6 +7,7 @@
  *   perf_run.c      buffers, the timed loop, the statistics
  *   perf_overlap.c  how much of a nonblocking allreduce hides behind compute
  *   perf_p2p.c      messages between two ranks, below the collectives
+ *   perf_tune.c     the parameters of the cost model, measured into a tuning file
  *   perf_collectives.c  what differs between the collectives, a line each
  *   perf_watch.c    the end of a run that takes too long
  *   perf_report.c   the header, what a row is worth, the last lines
@@ -55,6 +56,9 @@ struct perf_options {
 	enum stretto_collective collective;    /* allreduce for the overlap test */
 	bool overlap;                          /* the overlap test */
 	bool p2p;                              /* messages between two ranks */
+	bool tune;                             /* the tuning file */
+	const char *output;                    /* tune: file to write, NULL: stdout; from argv */
+	bool fixes;                            /* tune: fix the fastest algorithms too */
 	bool perftest;                         /* p2p: print perftest's columns */
 	bool sleep_compute;                    /* overlap: sleep where gemm would be */
 	const struct perf_format *format;      /* of the rows; NULL: JSON on stdout, or p2p */
@@ -91,6 +95,7 @@ struct perf_case {
 	size_t count; /* elements as in struct stretto_coll_args */
 	size_t bytes; /* of the vector, or of all blocks together */
 	bool in_place;
+	const char *algorithm; /* NULL: the library's choice */
 };
 
 /* What a timed loop gave; seconds, each iteration's being the slowest rank's. */
@@ -220,6 +225,18 @@ void perf_overlap(struct perf *perf);
 
 /* Messages between two ranks: all sizes, measured and printed. */
 void perf_p2p(struct perf *perf);
+/*
+ * Seconds that a message of so many bytes takes one way between the two ranks of perf->comm: the
+ * median of `count` round trips, halved; 0 on rank 1. Collective; count <= options->iterations.
+ */
+double perf_p2p_delay(struct perf *perf, size_t bytes, int count);
+
+/*
+ * Measures the parameters of the cost model on the ranks of the job, and prints or writes a tuning
+ * file. False, after one line on stderr of rank 0, if what was measured cannot be right or the file
+ * cannot be written; the other ranks return true. Collective.
+ */
+bool perf_tune(struct perf *perf);
 
 /*
  * Ends the program with PERF_TIMEOUT and one line when `seconds` have passed; 0 does nothing. A

@@ -20,19 +20,22 @@ enum {
 	ROTATE,
 	MIN_BW,
 	TIMEOUT,
+	FIX,
 };
 
 /* The letters are those of nccl-tests. */
 static const struct tool_option options_table[] = {
 	{"minbytes", 'b', "SIZE", "first size (8; overlap: 64K)"},
-	{"maxbytes", 'e', "SIZE", "last size (32M; overlap: 16M; p2p: 8M)"},
+	{"maxbytes", 'e', "SIZE", "last size (32M; overlap: 16M; p2p: 8M; tune: 4M)"},
 	{"stepfactor", 'f', "N", "multiply from size to size (2; overlap: 4)"},
 	{"stepbytes", 'i', "SIZE", "add from size to size instead"},
-	{"iters", 'n', "N", "timed iterations of each size (20; p2p: 1000)"},
+	{"iters", 'n', "N", "timed iterations of each size (20; p2p: 1000; tune: 50)"},
 	{"warmup_iters", 'w', "N", "iterations before that (5)"},
 	{"check", 'c', "0|1", "fill and check all data of every iteration (1)"},
 	{"datatype", 'd', "TYPE", "int8 uint8 ... double complex64 ..., see below, or all (float)"},
 	{"op", 'o', "OP", "sum prod min max avg ..., see below, or all that TYPE has (sum)"},
+	{"output", 'o', "FILE", "tune: the tuning file to write (stdout)"},
+	{"fix", FIX, NULL, "tune: fix the fastest algorithms of these ranks too"},
 	{"root", 'r', "RANK", "of a broadcast, or all (0)"},
 	{"registered", 'R', "0|1", "buffers from stretto_alloc (1), or from malloc (0)"},
 	{"json", JSON, "FILE", "write the results there too"},
@@ -53,15 +56,16 @@ static const struct tool_option options_table[] = {
 };
 
 static const struct tool tool = {
-	"COLLECTIVE|overlap|p2p [OPTIONS]",
-	"Measures a collective, how much of a nonblocking allreduce hides behind compute, or "
-	"messages.",
+	"COLLECTIVE|overlap|p2p|tune [OPTIONS]",
+	"Measures a collective, how much of a nonblocking allreduce hides behind compute, "
+	"messages,\nor what STRETTO_TUNING shall say.",
 	options_table,
 	"COLLECTIVE is one of: " STRETTO_COLLECTIVE_WORDS "\n"
 	"TYPE is one of: " STRETTO_TYPE_WORDS "\n"
 	"OP is one of: " STRETTO_OP_WORDS "\n"
 	"Sizes take the suffixes K, M and G (powers of 1024). Run it under stretto-run.\n"
-	"Exit: 1 wrong data or below --min-bw, 2 wrong command line, 3 communication failed,\n"
+	"Exit: 1 wrong data, below --min-bw or no tuning file, 2 wrong command line, 3 "
+	"communication failed,\n"
 	"4 --timeout has passed. docs/stretto-perf.md describes it all.",
 	false,
 };
@@ -105,12 +109,13 @@ static void add_setting(struct perf_options *options, const char *name, const ch
 static void read_test(struct perf_options *options, int argc, char **argv, int operand)
 {
 	if (operand >= argc)
-		tool_fail("name a test: " STRETTO_COLLECTIVE_WORDS "overlap or p2p");
+		tool_fail("name a test: " STRETTO_COLLECTIVE_WORDS "overlap, p2p or tune");
 	if (operand + 1 < argc)
 		tool_fail("one test at a time: '%s' is too much", argv[operand + 1]);
 	options->overlap = strcmp(argv[operand], "overlap") == 0;
 	options->p2p = strcmp(argv[operand], "p2p") == 0;
-	if (options->overlap || options->p2p)
+	options->tune = strcmp(argv[operand], "tune") == 0;
+	if (options->overlap || options->p2p || options->tune)
 		return; /* STRETTO_ALLREDUCE is 0 */
 	for (int i = 0; i < STRETTO_COLLECTIVE_COUNT; i++) {
 		if (strcmp(argv[operand], stretto_collective_name((enum stretto_collective)i)) ==
@@ -122,6 +127,15 @@ static void read_test(struct perf_options *options, int argc, char **argv, int o
 	tool_fail("there is no test '%s'", argv[operand]);
 }
 
+/* What -o means depends on the test, which comes last. */
+static void read_o(struct perf_options *options, const char *value)
+{
+	if (options->tune)
+		options->output = value;
+	else if (value)
+		options->ops = mask_of("-o", value, op_name, STRETTO_OP_COUNT);
+}
+
 /* The format's name depends on the test, which comes last. */
 static void choose_format(struct perf_options *options, const char *name)
 {
@@ -131,6 +145,10 @@ static void choose_format(struct perf_options *options, const char *name)
 			tool_fail("p2p --format %s must be table or perftest", name);
 		return;
 	}
+	if (options->tune && name)
+		tool_fail("tune has no --format");
+	if (options->tune)
+		return;
 	if (name && strcmp(name, "json") == 0) {
 		if (options->json)
 			tool_fail("--format json writes to stdout, --json to a file: choose one");
@@ -191,6 +209,7 @@ static void read_mode(struct perf_options *options, int id, const char *value)
 struct late {
 	const char *algorithm;
 	const char *format;
+	const char *o; /* an operation, or tune's file */
 };
 
 /* The options that become settings of the library, and those with words. */
@@ -223,6 +242,12 @@ static void read_option(struct perf_options *options, int id, const char *value,
 		break;
 	case FORMAT:
 		given->format = value;
+		break;
+	case 'o':
+		given->o = value;
+		break;
+	case FIX:
+		options->fixes = true;
 		break;
 	default:
 		read_mode(options, id, value);
@@ -259,9 +284,6 @@ static bool read_number(struct perf_options *options, int id, const char *value)
 	case 'd':
 		options->types = mask_of("-d", value, type_name, STRETTO_TYPE_COUNT);
 		return true;
-	case 'o':
-		options->ops = mask_of("-o", value, op_name, STRETTO_OP_COUNT);
-		return true;
 	default:
 		return false;
 	}
@@ -273,6 +295,7 @@ static void set_defaults(struct perf_options *options)
 		options->min_bytes = options->overlap ? 64 << 10 : 8;
 	if (options->max_bytes == 0) {
 		options->max_bytes = options->p2p       ? 8 << 20
+				     : options->tune    ? 4 << 20
 				     : options->overlap ? 16 << 20
 							: 32 << 20;
 		if (options->max_bytes < options->min_bytes)
@@ -281,9 +304,9 @@ static void set_defaults(struct perf_options *options)
 	if (options->factor == 0)
 		options->factor = options->overlap ? 4 : 2;
 	if (options->iterations == 0)
-		options->iterations = options->p2p ? 1000 : 20;
-	if (options->p2p && options->json)
-		tool_fail("p2p has no --json");
+		options->iterations = options->p2p ? 1000 : options->tune ? 50 : 20;
+	if ((options->p2p || options->tune) && options->json)
+		tool_fail("%s has no --json", perf_test_name(options));
 	if (options->min_bytes > options->max_bytes)
 		tool_fail("-b %zu is more than -e %zu", options->min_bytes, options->max_bytes);
 }
@@ -322,17 +345,20 @@ static void refuse(const struct perf_options *options, const struct late *given)
 		tool_fail("--full needs --format osu");
 	if (one_place && options->places == (PERF_OUT_OF_PLACE | PERF_IN_PLACE))
 		tool_fail("--place both: a row of %s has room for one", options->format->name);
-	if (options->least_bandwidth > 0 &&
-	    (options->overlap || options->p2p || perf_collectives[options->collective].no_data))
+	if (options->least_bandwidth > 0 && (options->overlap || options->p2p || options->tune ||
+					     perf_collectives[options->collective].no_data))
 		tool_fail("--min-bw: %s has no bandwidth to compare", perf_test_name(options));
 	if (options->overlap && options->mode == PERF_NONBLOCKING)
 		tool_fail("overlap is nonblocking by itself");
 	if (options->overlap && options->places == PERF_IN_PLACE)
 		tool_fail("overlap is out of place");
-	if (options->p2p &&
+	if ((options->p2p || options->tune) &&
 	    (options->mode || options->sets > 1 || options->places || given->algorithm))
-		tool_fail("p2p has no --nonblocking, --persistent, --rotate-buffers, --place or "
-			  "--algorithm");
+		tool_fail("%s has no --nonblocking, --persistent, --rotate-buffers, --place or "
+			  "--algorithm",
+			  perf_test_name(options));
+	if (options->fixes && !options->tune)
+		tool_fail("--fix is for tune");
 }
 
 /* All that a row can show. */
@@ -340,13 +366,13 @@ static void choose_places(struct perf_options *options)
 {
 	bool one_place = options->format && options->format->one_place;
 
-	if (options->places == 0 && !options->p2p)
+	if (options->places == 0 && !options->p2p && !options->tune)
 		options->places = PERF_OUT_OF_PLACE | (one_place ? 0 : PERF_IN_PLACE);
 }
 
 void perf_options_read(struct perf_options *options, int argc, char **argv)
 {
-	struct late given = {NULL, NULL};
+	struct late given = {NULL, NULL, NULL};
 	char prefix[64];
 	int id;
 
@@ -364,6 +390,7 @@ void perf_options_read(struct perf_options *options, int argc, char **argv)
 		if (!read_number(options, id, optarg))
 			read_option(options, id, optarg, &given);
 	read_test(options, argc, argv, optind);
+	read_o(options, given.o);
 	choose_format(options, given.format);
 	set_defaults(options);
 	refuse(options, &given);

@@ -301,6 +301,19 @@ static void latency(struct perf *perf, struct p2p *p2p, struct p2p_row *row)
 	row->percentile999 = times[(count * 999L + 999) / 1000 - 1];
 }
 
+double perf_p2p_delay(struct perf *perf, size_t bytes, int count)
+{
+	struct p2p *p2p = calloc(1, sizeof *p2p);
+	struct p2p_row row = {.bytes = bytes, .count = count};
+
+	if (!p2p)
+		tool_die(PERF_COMMUNICATION, "no memory for the messages");
+	p2p->times = perf->times;
+	latency(perf, p2p, &row);
+	free(p2p);
+	return row.typical;
+}
+
 static void fill(unsigned char *data, size_t bytes, size_t seed)
 {
 	for (size_t i = 0; i < bytes; i++)

@@ -17,6 +17,8 @@ const char *perf_test_name(const struct perf_options *options)
 {
 	if (options->p2p)
 		return "p2p";
+	if (options->tune)
+		return "tune";
 	return options->overlap ? "overlap" : stretto_collective_name(options->collective);
 }
 
@@ -183,7 +185,7 @@ static void print_header(const struct perf *perf, const struct perf_facts *facts
 	       options->step_bytes ? options->step_bytes : options->factor,
 	       options->step_bytes ? "bytes" : "factor", options->warmup, options->iterations,
 	       options->check, options->registered);
-	if (!options->p2p)
+	if (!options->p2p && !options->tune)
 		printf("# calls: %s, sets of buffers: %d\n", perf_mode_name(options->mode),
 		       options->sets);
 	printf("# settings: ");
@@ -201,7 +203,7 @@ static void open_json(struct perf *perf)
 {
 	const struct perf_options *options = perf->options;
 
-	if (!options->json && (options->format || options->p2p))
+	if (!options->json && (options->format || options->p2p || options->tune))
 		return;
 	perf->json = options->json ? fopen(options->json, "w") : stdout;
 	if (!perf->json)
@@ -282,7 +284,7 @@ void perf_report_close(struct perf *perf)
 {
 	const struct perf_options *options = perf->options;
 
-	if (prints_text(perf)) {
+	if (prints_text(perf) && !options->tune) {
 		printf("# Out of bounds values : %lld %s\n", (long long)perf->total_wrong,
 		       perf->total_wrong == 0 ? "OK" : "FAILED");
 		if (!options->overlap && !options->p2p)

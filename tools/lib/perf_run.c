@@ -82,6 +82,8 @@ void perf_open(struct perf *perf, const struct perf_options *options)
 		tool_fail("-r %d is no rank: there are %d", options->root, perf->size);
 	if (options->p2p && perf->size != 2)
 		tool_fail("p2p needs two ranks, not %d", perf->size);
+	if (options->tune && perf->size < 2)
+		tool_fail("tune needs two ranks at least");
 	new_memory(perf);
 }
 
@@ -115,6 +117,7 @@ static struct stretto_coll_args arguments(const struct perf *perf, const struct 
 		.count = test->count,
 		.in = perf_input(perf, test),
 		.out = perf_output(perf, test),
+		.algorithm = test->algorithm,
 	};
 }
 
