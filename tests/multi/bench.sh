@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# not under TSan: it reads tables
 # The benchmark beside other libraries: wrong results end it, the files have the columns that others read, ratios and
 # quantiles are what they say, a library that is absent is named, wrong options are answered with one line.
 set -u

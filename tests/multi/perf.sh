@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# not under TSan: options, formats and files of one program
 # stretto-perf and stretto-info: correct data for each collective, the row format of nccl-tests, JSON that
 # parses, wrong options answered with one line and exit 2.
 set -u

@@ -231,7 +231,7 @@ static void only_what_is_sent_is_copied(void **state)
 /* All ranks' schedules of one operation, run in many orders by the checker. */
 static void prove(const struct stretto_algorithm *algorithm, int size, bool in_place)
 {
-	struct stretto_schedule schedules[9];
+	struct stretto_schedule schedules[9] = {{.steps = NULL}};
 	char why[256];
 
 	for (int rank = 0; rank < size; rank++) {
