@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# not under TSan: the threads of a training are those of test_train_family and test_train_watch
 # shellcheck disable=SC2059,SC2317 # formats are made here; functions are called through check
 # stretto-train on two ranks: it learns, it is reproducible, and it says in one line what is wrong.
 set -u
