@@ -383,6 +383,8 @@ int transport_cases_run(const struct transport_over *overs, size_t count)
 			.initial_state = combination,
 		};
 	}
+	/* such as "*cancelled*": these alone */
+	cmocka_set_test_filter(getenv("STRETTO_TEST_CASES"));
 	failures = _cmocka_run_group_tests("transport cases", tests, used, NULL, NULL);
 	free(tests);
 	free(combinations);

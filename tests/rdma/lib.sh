@@ -30,11 +30,16 @@ check() { # check NAME COMMAND...: one test
 	wanted "$name" || return 0
 	: >"$dir/out"
 	start=$(date +%s)
-	if "$@"; then
-		echo "ok $name ($(($(date +%s) - start)) s)"
+	"$@"
+	result=$?
+	took=$(($(date +%s) - start))
+	if [ $result = 0 ]; then
+		echo "ok $name ($took s)"
 	else
-		echo "not ok $name (seed $STRETTO_TEST_SEED)"
+		echo "not ok $name (status $result after $took s, seed $STRETTO_TEST_SEED)"
 		for file in "$dir"/out*; do sed "s|^|    ${file##*/}: |" "$file" | tail -n 25; done
+		# a process that died without a word is one that the kernel has a word about
+		[ ! -d /run/guest ] || dmesg | tail -n 5 | sed 's/^/    kernel: /'
 		failures=$((failures + 1))
 	fi
 	rm -f "$dir"/out*
