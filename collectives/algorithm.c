@@ -27,7 +27,13 @@
 	X(stretto_gather_linear)                                                                   \
 	X(stretto_scatter_binomial)                                                                \
 	X(stretto_scatter_linear)                                                                  \
-	X(stretto_allgather_bruck)
+	X(stretto_allgather_bruck)                                                                 \
+	X(stretto_allgatherv_ring)                                                                 \
+	X(stretto_allgatherv_bruck)                                                                \
+	X(stretto_alltoallv_pairwise)                                                              \
+	X(stretto_alltoallv_linear)                                                                \
+	X(stretto_reduce_scatterv_ring)                                                            \
+	X(stretto_reduce_scatterv_direct)
 
 #define X(name) extern const struct stretto_algorithm name;
 ALGORITHMS(X)
@@ -75,10 +81,9 @@ static void build_alone(struct stretto_schedule *schedule)
 
 	if (shape->in_place || traits->in == STRETTO_NOTHING)
 		return;
-	int copy = stretto_schedule_copy(schedule,
-					 (struct stretto_span){STRETTO_BUF_OUT, 0, shape->count},
-					 (struct stretto_span){STRETTO_BUF_IN, 0, shape->count},
-					 STRETTO_NO_STEP, STRETTO_NO_STEP);
+	int copy = stretto_schedule_copy(schedule, stretto_own(shape, STRETTO_BUF_OUT),
+					 stretto_own(shape, STRETTO_BUF_IN), STRETTO_NO_STEP,
+					 STRETTO_NO_STEP);
 	if (traits->reduces)
 		stretto_schedule_final(schedule, copy);
 }

@@ -54,6 +54,11 @@ struct stretto_algorithm {
 	 * lower ranks on the left. What STRETTO_REPRODUCIBLE=1 asks for.
 	 */
 	bool canonical;
+	/*
+	 * It exchanges the same messages as all others of its collective, so that each rank may take
+	 * another one of them: what ranks know of the sizes differs.
+	 */
+	bool alike;
 };
 
 /* All algorithms, ended by NULL. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectives/counts.h"
+
 static bool same_nodes(const struct stretto_shape *a, const struct stretto_shape *b)
 {
 	if (!a->node || !b->node)
@@ -16,13 +18,15 @@ static bool same_shape(const struct stretto_shape *a, const struct stretto_shape
 {
 	return a->collective == b->collective && a->rank == b->rank && a->size == b->size &&
 	       a->root == b->root && a->count == b->count && a->stride == b->stride &&
-	       a->in_place == b->in_place && a->scaled == b->scaled && same_nodes(a, b);
+	       a->in_place == b->in_place && a->scaled == b->scaled && same_nodes(a, b) &&
+	       stretto_counts_same(a->counts, b->counts, a->size);
 }
 
 static void drop(struct stretto_cached_schedule *entry)
 {
 	stretto_list_remove(&entry->link);
 	stretto_schedule_fini(&entry->schedule);
+	stretto_counts_free(entry->counts);
 	free(entry);
 }
 
@@ -38,6 +42,31 @@ static void trim(struct stretto_list *cache, size_t limit)
 		if (++count > limit && entry->users == 0)
 			drop(entry);
 	}
+}
+
+/* Makes an entry that is not in the list yet, with counts of its own: those of the shape may go. */
+static stretto_status make(const struct stretto_algorithm *algorithm, struct stretto_shape shape,
+			   struct stretto_cached_schedule **made)
+{
+	struct stretto_cached_schedule *entry = calloc(1, sizeof *entry);
+	stretto_status status = STRETTO_OK;
+
+	if (!entry)
+		return STRETTO_NO_MEMORY;
+	stretto_list_init(&entry->link);
+	entry->algorithm = algorithm;
+	entry->users = 1;
+	if (shape.counts)
+		status = stretto_counts_copy(shape.counts, shape.size, &entry->counts);
+	shape.counts = entry->counts;
+	if (status == STRETTO_OK)
+		status = stretto_algorithm_build(algorithm, &shape, &entry->schedule);
+	if (status != STRETTO_OK) {
+		drop(entry);
+		return status;
+	}
+	*made = entry;
+	return STRETTO_OK;
 }
 
 stretto_status stretto_schedule_get(struct stretto_list *cache, size_t limit,
@@ -59,17 +88,9 @@ stretto_status stretto_schedule_get(struct stretto_list *cache, size_t limit,
 		}
 	}
 	trim(cache, limit);
-	entry = calloc(1, sizeof *entry);
-	if (!entry)
-		return STRETTO_NO_MEMORY;
-	status = stretto_algorithm_build(algorithm, shape, &entry->schedule);
-	if (status != STRETTO_OK) {
-		stretto_schedule_fini(&entry->schedule);
-		free(entry);
+	status = make(algorithm, *shape, &entry);
+	if (status != STRETTO_OK)
 		return status;
-	}
-	entry->algorithm = algorithm;
-	entry->users = 1;
 	stretto_list_append(cache->next, &entry->link);
 	*schedule = &entry->schedule;
 	return STRETTO_OK;

@@ -14,7 +14,8 @@ struct stretto_cached_schedule {
 	struct stretto_list link; /* most recently used first */
 	const struct stretto_algorithm *algorithm;
 	struct stretto_schedule schedule;
-	int users; /* parts that refer to it */
+	struct stretto_counts *counts; /* of the schedule's shape, or NULL; owned */
+	int users;                     /* parts that refer to it */
 };
 
 /*

@@ -73,6 +73,13 @@ size_t stretto_check_position(const struct stretto_shape *shape, enum stretto_bu
 	return element;
 }
 
+size_t stretto_check_element(const struct stretto_shape *shape, int b)
+{
+	const size_t apart = (size_t)1 << 40; /* more than any block that varies has */
+
+	return (size_t)b * (shape->counts ? apart : shape->count);
+}
+
 /* --- What must hold afterwards --- */
 
 /* A span of a rank must hold the elements from `want.element` on, with want's sum and finals. */
@@ -171,8 +178,10 @@ static void expect_blocks(struct stretto_check *check, int rank)
 	bool ours = stretto_traits_of(shape->collective)->in == STRETTO_BLOCKS;
 
 	for (int b = 0; b < check->size; b++) {
-		struct stretto_run want = {.element = (size_t)(ours ? rank : b) * shape->count,
-					   .sum = check->shares[b]};
+		struct stretto_run want = {
+			.element = stretto_check_element(shape, ours ? rank : b),
+			.sum = check->shares[b],
+		};
 
 		expect(check, rank, stretto_block(shape, STRETTO_BUF_OUT, b), want);
 	}
@@ -184,7 +193,7 @@ static void expect_result(struct stretto_check *check, int rank)
 	const struct stretto_shape *shape = &check->schedules[rank].shape;
 	const struct stretto_traits *traits = stretto_traits_of(shape->collective);
 	enum stretto_extent extent = stretto_traits_out(shape->collective, rank == shape->root);
-	struct stretto_span out = {STRETTO_BUF_OUT, 0, shape->count};
+	struct stretto_span out = stretto_own(shape, STRETTO_BUF_OUT);
 	bool alone = check->size == 1 && shape->in_place; /* the average of one is there already */
 	struct stretto_run want = {.sum = check->full, .finals = alone ? 0 : 1};
 
@@ -197,9 +206,9 @@ static void expect_result(struct stretto_check *check, int rank)
 	if (!traits->reduces)
 		want = (struct stretto_run){.sum = check->shares[shape->root]};
 	if (traits->in == STRETTO_BLOCKS)
-		want.element = (size_t)rank * shape->count;
+		want.element = stretto_check_element(shape, rank);
 	if (shape->in_place && stretto_traits_into_block(shape->collective))
-		out = stretto_block(shape, STRETTO_BUF_IN, rank);
+		out = stretto_own(shape, STRETTO_BUF_IN);
 	expect(check, rank, out, want);
 	if (shape->collective == STRETTO_ALLREDUCE)
 		expect_same_order(check, rank);

@@ -68,6 +68,9 @@ void stretto_check_describe_sum(const struct stretto_check *check, uint64_t sum,
 size_t stretto_check_position(const struct stretto_shape *shape, enum stretto_buffer buffer,
 			      size_t element);
 
+/* The number of the first element of block b of a result: no two blocks share a number. */
+size_t stretto_check_element(const struct stretto_shape *shape, int b);
+
 /* "IN", "OUT" or "TMP". */
 const char *stretto_check_buffer_name(enum stretto_buffer buffer);
 

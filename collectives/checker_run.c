@@ -87,22 +87,21 @@ static void fill_memory(struct stretto_check *check, int rank)
 	enum stretto_extent extent = stretto_traits_in(shape->collective, is_root);
 	bool in_out = shape->in_place && !stretto_traits_into_block(shape->collective);
 	enum stretto_buffer input = in_out ? STRETTO_BUF_OUT : STRETTO_BUF_IN;
-	struct stretto_span vector = {input, 0, shape->count};
+	struct stretto_span vector = stretto_own(shape, input);
 
 	stretto_check_need(check, stretto_runs_reset(&check->memory[rank],
 						     stretto_check_position(shape, STRETTO_BUF_TMP,
 									    schedule->tmp_count)));
 	if (shape->collective == STRETTO_BROADCAST && is_root) {
-		vector.buffer = STRETTO_BUF_OUT;
+		vector = stretto_own(shape, STRETTO_BUF_OUT);
 		write_input(check, rank, vector, 0);
 	} else if (extent == STRETTO_VECTOR) {
-		if (to_blocks && shape->in_place)
-			vector = stretto_block(shape, STRETTO_BUF_OUT, rank);
-		write_input(check, rank, vector, to_blocks ? (size_t)rank * shape->count : 0);
+		write_input(check, rank, vector,
+			    to_blocks ? stretto_check_element(shape, rank) : 0);
 	} else if (extent == STRETTO_BLOCKS) {
 		for (int b = 0; b < check->size; b++)
 			write_input(check, rank, stretto_block(shape, input, b),
-				    (size_t)b * shape->count);
+				    stretto_check_element(shape, b));
 	}
 }
 

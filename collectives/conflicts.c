@@ -94,11 +94,11 @@ static stretto_status report_pair(const struct stretto_schedule *schedule, const
 /* Whether a step may write there. */
 static bool may_write(const struct stretto_shape *shape, const struct use *use)
 {
-	size_t own = (size_t)shape->rank * shape->stride;
+	struct stretto_span own = stretto_own(shape, STRETTO_BUF_IN);
 	if (use->buffer != STRETTO_BUF_IN)
 		return true;
 	return stretto_traits_into_block(shape->collective) && shape->in_place &&
-	       use->first >= own && use->stop <= own + shape->count;
+	       use->first >= own.first && use->stop <= own.first + own.count;
 }
 
 static stretto_status check_inputs(const struct stretto_schedule *schedule, const struct use *uses,

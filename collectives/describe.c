@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "collectives/algorithm.h"
+#include "collectives/counts.h"
 #include "collectives/executor.h"
 #include "collectives/traits.h"
 
@@ -13,12 +14,12 @@ const char *stretto_describe(const struct stretto_signature *signature, char *bu
 	enum stretto_collective collective = (enum stretto_collective)signature->collective;
 	const char *name = stretto_collective_name(collective);
 	const char *type = stretto_type_name((enum stretto_type)signature->type);
-	unsigned long long count = signature->count;
 	const char *by = algorithm ? algorithm->name : "?";
+	bool any = signature->algorithm == STRETTO_SIGNED_ANY;
 	enum stretto_op op = (enum stretto_op)(
 		signature->op & ~(STRETTO_SIGNED_REPRODUCIBLE | STRETTO_SIGNED_SCALED));
 	const struct stretto_traits *traits;
-	char root[24] = "";
+	char root[24] = "", count[64];
 
 	if (collective >= STRETTO_COLLECTIVE_COUNT || collective == STRETTO_BARRIER) {
 		snprintf(buf, size, "%s", name);
@@ -27,9 +28,11 @@ const char *stretto_describe(const struct stretto_signature *signature, char *bu
 	traits = stretto_traits_of(collective);
 	if (traits->rooted)
 		snprintf(root, sizeof root, ", root %d", signature->root);
-	snprintf(buf, size, "%s(count %llu, %s%s%s%s%s%s) by %s", name, count, type,
+	snprintf(buf, size, "%s(%s, %s%s%s%s%s%s)%s%s", name,
+		 stretto_counts_text(signature->count, count, sizeof count), type,
 		 traits->reduces ? ", " : "", traits->reduces ? stretto_op_name(op) : "",
 		 signature->op & STRETTO_SIGNED_SCALED ? ", scaled" : "",
-		 signature->op & STRETTO_SIGNED_REPRODUCIBLE ? ", reproducible" : "", root, by);
+		 signature->op & STRETTO_SIGNED_REPRODUCIBLE ? ", reproducible" : "", root,
+		 any ? "" : " by ", any ? "" : by);
 	return buf;
 }

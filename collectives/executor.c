@@ -105,6 +105,9 @@ static void message_failed(struct stretto_exec_step *state, stretto_status statu
 	struct stretto_exec *exec = state->slot->exec;
 	int other = exec->plan.ranks[step_of(state)->peer];
 	int peer = stretto_comm_rank_of(exec->plan.comm, other);
+	bool sends = step_of(state)->kind == STRETTO_STEP_SEND;
+	int sender = sends ? exec->plan.comm->rank : peer;
+	int receiver = sends ? peer : exec->plan.comm->rank;
 	struct stretto_notice notice = {
 		.sequence = exec->work.sequence,
 		.origin = exec->plan.comm->world->rank,
@@ -115,6 +118,15 @@ static void message_failed(struct stretto_exec_step *state, stretto_status statu
 	if (status == STRETTO_MISMATCH) {
 		notice.signature = exec->work.signature;
 		notice.other_signature = exec->work.signature;
+		if (exec->work.signature.collective == STRETTO_ALLTOALLV &&
+		    exec->plan.full->shape.counts) {
+			stretto_comm_break(exec->plan.comm, status, &notice,
+					   "operation %u: alltoallv: what rank %d has for rank %d "
+					   "is not as long as rank %d says; the in_counts of a "
+					   "rank must be the out_counts of the others",
+					   exec->work.sequence, sender, receiver, receiver);
+			return;
+		}
 		stretto_comm_break(
 			exec->plan.comm, status, &notice,
 			"operation %u: a message from rank %d has another length than the "
@@ -124,8 +136,7 @@ static void message_failed(struct stretto_exec_step *state, stretto_status statu
 		return;
 	}
 	stretto_comm_break(exec->plan.comm, status, &notice, "operation %u: message %s rank %d: %s",
-			   exec->work.sequence,
-			   step_of(state)->kind == STRETTO_STEP_SEND ? "to" : "from", peer,
+			   exec->work.sequence, sends ? "to" : "from", peer,
 			   stretto_status_text(status));
 }
 

@@ -80,6 +80,8 @@ struct stretto_exec_plan {
 enum { STRETTO_SIGNED_REPRODUCIBLE = 0x80 };
 /* The same where each rank's input is scaled. */
 enum { STRETTO_SIGNED_SCALED = 0x40 };
+/* The algorithm of a signature where each rank may take another one; see algorithm.h, `alike`. */
+enum { STRETTO_SIGNED_ANY = 0xff };
 /* Bytes of the largest element. */
 enum { STRETTO_ELEMENT_MAX = 16 };
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "collectives/traits.h"
 #include "runtime/log.h"
 
 /* Own elements that were copied, scaled, so as to be sent. */
@@ -159,12 +160,12 @@ static int rewrite_step(struct rewriter *rewriter, const struct stretto_step *st
 /* One rank in place has no steps to multiply in: out and back. */
 static void rewrite_alone(struct stretto_schedule *scaled)
 {
-	struct stretto_span tmp = stretto_schedule_tmp(scaled, scaled->shape.count);
-	struct stretto_span all = {STRETTO_BUF_OUT, 0, scaled->shape.count};
+	bool into_block = stretto_traits_into_block(scaled->shape.collective);
+	struct stretto_span all =
+		stretto_own(&scaled->shape, into_block ? STRETTO_BUF_IN : STRETTO_BUF_OUT);
+	struct stretto_span tmp = stretto_schedule_tmp(scaled, all.count);
 	int copy;
 
-	if (scaled->shape.collective == STRETTO_REDUCE_SCATTER)
-		all.buffer = STRETTO_BUF_IN;
 	copy = stretto_schedule_copy(scaled, tmp, all, STRETTO_NO_STEP, STRETTO_NO_STEP);
 	add_flags(scaled, copy, STRETTO_STEP_OWN_A);
 	stretto_schedule_final(scaled,

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "collectives/cache.h"
+#include "collectives/counts.h"
+#include "collectives/form.h"
 #include "collectives/traits.h"
 #include "collectives/types.h"
 #include "runtime/clock.h"
@@ -30,6 +32,7 @@ static void release(struct stretto_request *request)
 		stretto_schedule_put(plan.rest);
 		stretto_schedule_put(plan.seal);
 	}
+	stretto_counts_free(request->counts);
 	free(request);
 }
 
@@ -59,99 +62,6 @@ static struct coll_state *state_of(struct stretto_comm *comm)
 	comm->extension = state;
 	comm->extension_free = free_state;
 	return state;
-}
-
-static bool is_root(const struct stretto_comm *comm, const struct stretto_coll_args *args)
-{
-	return comm->rank == args->root;
-}
-
-/* Logs what is wrong with an argument and returns the status of that. */
-static stretto_status bad(const struct stretto_coll_args *args, const char *what)
-{
-	stretto_error("%s: %s", stretto_collective_name(args->collective), what);
-	return STRETTO_INVALID;
-}
-
-static bool has_in(const struct stretto_comm *comm, const struct stretto_coll_args *args)
-{
-	return stretto_traits_in(args->collective, is_root(comm, args)) != STRETTO_NOTHING;
-}
-
-static bool has_out(const struct stretto_comm *comm, const struct stretto_coll_args *args)
-{
-	return stretto_traits_out(args->collective, is_root(comm, args)) != STRETTO_NOTHING;
-}
-
-static stretto_status check_args(const struct stretto_comm *comm,
-				 const struct stretto_coll_args *args)
-{
-	size_t element = stretto_type_size(args->type);
-
-	if ((unsigned)args->collective >= STRETTO_COLLECTIVE_COUNT)
-		return bad(args, "there is no such collective");
-	if (args->collective == STRETTO_BARRIER)
-		return STRETTO_OK;
-	if (element == 0)
-		return bad(args, "type is not one of enum stretto_type");
-	if (stretto_traits_of(args->collective)->reduces && stretto_check_op(args) != STRETTO_OK)
-		return STRETTO_INVALID;
-	if (stretto_traits_of(args->collective)->rooted &&
-	    (args->root < 0 || args->root >= comm->size))
-		return bad(args, "root is not a rank of the communicator");
-	if (args->count > SIZE_MAX / 4 / element / (size_t)comm->size)
-		return bad(args, "count is larger than any memory");
-	if (args->count > 0 &&
-	    ((has_in(comm, args) && !args->in) || (has_out(comm, args) && !args->out)))
-		return bad(args, "a buffer is NULL");
-	return STRETTO_OK;
-}
-
-/* The first element of a buffer of one block per rank that is this rank's. */
-static char *own_block(const struct stretto_comm *comm, const struct stretto_coll_args *args,
-		       const void *blocks)
-{
-	return (char *)(uintptr_t)blocks +
-	       (size_t)comm->rank * args->count * stretto_type_size(args->type);
-}
-
-/* Whether this rank's output is part of its input, or the other way round. */
-static bool is_in_place(const struct stretto_comm *comm, const struct stretto_coll_args *args)
-{
-	const struct stretto_traits *traits = stretto_traits_of(args->collective);
-
-	if (!has_in(comm, args))
-		return !traits->in_at_root; /* a broadcast has one buffer, and a barrier none */
-	if (!has_out(comm, args))
-		return false;
-	if (traits->in == traits->out)
-		return args->in == args->out;
-	if (traits->in == STRETTO_BLOCKS)
-		return args->out == own_block(comm, args, args->in);
-	return args->in == own_block(comm, args, args->out);
-}
-
-/* What the signature and the cache go by; fields that a collective does not use are zeroed. */
-static struct stretto_coll_args normal_form(const struct stretto_comm *comm,
-					    const struct stretto_coll_args *args)
-{
-	struct stretto_coll_args form = *args;
-
-	if (!stretto_traits_of(form.collective)->reduces)
-		form.op = STRETTO_SUM;
-	if (!stretto_traits_of(form.collective)->reduces)
-		form.scale = NULL;
-	if (!stretto_traits_of(form.collective)->rooted)
-		form.root = 0;
-	if (form.collective == STRETTO_BARRIER) {
-		form.count = 0;
-		form.type = STRETTO_U8;
-	}
-	if (!has_in(comm, &form))
-		form.in = NULL;
-	if (!has_out(comm, &form))
-		form.out = NULL;
-	return form;
 }
 
 /* Whether the operation must combine in the order of the ranks. */
@@ -188,6 +98,7 @@ static stretto_status schedule_for(const struct stretto_request *request,
 		.stride = request->args.count,
 		.in_place = request->in_place,
 		.scaled = request->args.scale && algorithm->collective != STRETTO_BARRIER,
+		.counts = algorithm->collective != STRETTO_BARRIER ? request->counts : NULL,
 	};
 
 	if (is_ordered(request)) {
@@ -262,6 +173,8 @@ static stretto_status add_parts(struct stretto_request *request)
 	stretto_status status = STRETTO_OK;
 	size_t made;
 
+	if (request->counts) /* one window of all blocks, which no stripe cuts alike */
+		return add_part(request, world->channels[0], 0, request->choice.window);
 	speeds_for(request->comm, speeds);
 	made = stretto_stripes(request->args.count, element, speeds, world->config.channels,
 			       stripes);
@@ -277,10 +190,29 @@ static void log_choice(const struct stretto_request *request)
 
 	stretto_info("%s of %zu x %s on %d ranks: %s, window %zu elements, %d channel(s), "
 		     "estimated %.4g us (%s)",
-		     stretto_collective_name(args->collective), args->count,
+		     stretto_collective_name(args->collective),
+		     request->counts ? stretto_counts_elements(args, request->comm->size)
+				     : args->count,
 		     stretto_type_name(args->type), request->comm->size,
 		     request->choice.algorithm->name, request->choice.window, request->part_count,
 		     1e6 * request->choice.seconds, request->choice.reason);
+}
+
+/* Copies the counts of a call that gives some, which are the caller's. */
+static stretto_status take_counts(struct stretto_request *request)
+{
+	struct stretto_coll_args *args = &request->args;
+	int size = request->comm->size;
+	stretto_status status;
+
+	if (!stretto_counts_given(args))
+		return STRETTO_OK;
+	status = stretto_counts_check_overlap(args, request->in_place, size);
+	if (status == STRETTO_OK)
+		status = stretto_counts_new(args, size, &request->counts);
+	if (status == STRETTO_OK)
+		stretto_counts_point(args, request->counts);
+	return status;
 }
 
 static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_args *args,
@@ -296,9 +228,11 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 	stretto_list_init(&request->link);
 	request->comm = comm;
 	request->args = *args;
-	request->in_place = is_in_place(comm, args);
+	request->in_place = stretto_form_in_place(comm, args);
 	group = stretto_group_of(comm, links);
-	status = stretto_select(&comm->world->config, &group, args, &request->choice);
+	status = take_counts(request);
+	if (status == STRETTO_OK)
+		status = stretto_select(&comm->world->config, &group, args, &request->choice);
 	if (status == STRETTO_OK) {
 		if (args->algorithm)
 			request->args.algorithm = request->choice.algorithm->name;
@@ -321,6 +255,7 @@ static bool same_form(const struct stretto_request *request, const struct strett
 	if (have->collective != args->collective || have->type != args->type ||
 	    have->root != args->root || have->count != args->count ||
 	    request->in_place != in_place || !have->scale != !args->scale ||
+	    !stretto_counts_match(have, args, request->comm->size) ||
 	    !have->algorithm != !args->algorithm)
 		return false;
 	return !args->algorithm || strcmp(have->algorithm, args->algorithm) == 0;
@@ -331,7 +266,7 @@ static struct stretto_request *reuse(struct stretto_comm *comm,
 				     const struct stretto_coll_args *args)
 {
 	struct coll_state *state = comm->extension;
-	bool in_place = is_in_place(comm, args);
+	bool in_place = stretto_form_in_place(comm, args);
 
 	STRETTO_LIST_FOR (it, &state->requests) {
 		struct stretto_request *request =
@@ -380,13 +315,13 @@ static stretto_status get(struct stretto_comm *comm, const struct stretto_coll_a
 	status = stretto_comm_state(comm);
 	if (status != STRETTO_OK)
 		return status;
-	status = check_args(comm, args);
+	status = stretto_form_check(comm, args);
 	if (status != STRETTO_OK)
 		return status;
 	state = state_of(comm);
 	if (!state)
 		return STRETTO_NO_MEMORY;
-	form = normal_form(comm, args);
+	form = stretto_form_normal(comm, args);
 	pthread_mutex_lock(&state->lock);
 	*request = reuse(comm, &form);
 	if (!*request)
@@ -395,22 +330,20 @@ static stretto_status get(struct stretto_comm *comm, const struct stretto_coll_a
 	return status;
 }
 
-/* Bytes of the caller's buffers. */
-static void buffer_bytes(const struct stretto_request *request, size_t *in, size_t *out)
-{
-	size_t one = request->args.count * stretto_type_size(request->args.type);
-	size_t all = one * (size_t)request->comm->size;
-
-	*in = stretto_traits_of(request->args.collective)->in == STRETTO_BLOCKS ? all : one;
-	*out = stretto_traits_of(request->args.collective)->out == STRETTO_BLOCKS ? all : one;
-}
-
 /* The op, with what else decides on the bits. */
 static uint8_t signed_op(const struct stretto_request *request)
 {
 	return (uint8_t)(request->args.op |
 			 (is_reproducible(request) ? STRETTO_SIGNED_REPRODUCIBLE : 0) |
 			 (request->args.scale ? STRETTO_SIGNED_SCALED : 0));
+}
+
+/* The algorithm, where all ranks must take the same. */
+static uint8_t signed_algorithm(const struct stretto_request *request)
+{
+	const struct stretto_algorithm *algorithm = request->choice.algorithm;
+
+	return algorithm->alike ? STRETTO_SIGNED_ANY : stretto_algorithm_index(algorithm);
 }
 
 static struct stretto_exec_call make_call(struct stretto_request *request)
@@ -428,17 +361,17 @@ static struct stretto_exec_call make_call(struct stretto_request *request)
 		.priority = args->priority,
 		.operation = &request->operation,
 		.deadline = timeout > 0 ? stretto_after(stretto_now(), timeout) : STRETTO_NEVER,
-		.signature = {.count = args->count,
+		.signature = {.count = stretto_counts_sign(args, comm->size),
 			      .root = args->root,
 			      .collective = (uint8_t)args->collective,
 			      .type = (uint8_t)args->type,
 			      .op = signed_op(request),
-			      .algorithm = stretto_algorithm_index(request->choice.algorithm)},
+			      .algorithm = signed_algorithm(request)},
 	};
 
 	if (args->scale)
 		memcpy(call.scale, args->scale, stretto_type_size(args->type));
-	buffer_bytes(request, &in_bytes, &out_bytes);
+	stretto_form_bytes(comm, args, &in_bytes, &out_bytes);
 	if (args->in && in_bytes)
 		call.in_region = stretto_memory_find(memory, args->in, in_bytes);
 	if (args->out && out_bytes)
@@ -455,7 +388,8 @@ static stretto_status start(struct stretto_request *request, bool waits)
 	if (status != STRETTO_OK)
 		return status;
 	if (request->active)
-		return bad(&request->args, "stretto_start of a request that is active");
+		return stretto_form_bad(&request->args,
+					"stretto_start of a request that is active");
 	status = stretto_comm_enter(request->comm, &request->operation, request->part_count);
 	if (status != STRETTO_OK)
 		return status;

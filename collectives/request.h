@@ -26,6 +26,7 @@ struct stretto_request {
 	struct stretto_comm *comm;
 	struct stretto_coll_args args; /* of the call; algorithm points to its static name */
 	struct stretto_choice choice;
+	struct stretto_counts *counts; /* that args points to where blocks vary, or NULL; owned */
 	bool in_place;
 	bool persistent;                    /* made by an ..._init call */
 	bool active;                        /* started and not waited for */

@@ -110,21 +110,42 @@ struct stretto_span stretto_schedule_tmp(struct stretto_schedule *schedule, size
 	return span;
 }
 
-/* Elements of a buffer that holds `extent`: blocks reach to the end of the last. */
-static size_t extent_count(const struct stretto_shape *shape, enum stretto_extent extent)
+/* Elements of a buffer that is one vector: where blocks vary, as many as in this rank's block. */
+static size_t vector_count(const struct stretto_shape *shape)
 {
+	const struct stretto_counts *counts = shape->counts;
+
+	if (!counts)
+		return shape->count;
+	return (counts->out_counts ? counts->out_counts : counts->in_counts)[shape->rank];
+}
+
+/* Elements of a buffer that holds `extent`: blocks reach to the end of the last. */
+static size_t extent_count(const struct stretto_shape *shape, enum stretto_buffer buffer,
+			   enum stretto_extent extent)
+{
+	size_t end = 0;
+
 	if (extent == STRETTO_NOTHING)
 		return 0;
 	if (extent == STRETTO_VECTOR)
-		return shape->count;
-	return (size_t)(shape->size - 1) * shape->stride + shape->count;
+		return vector_count(shape);
+	if (!shape->counts)
+		return (size_t)(shape->size - 1) * shape->stride + shape->count;
+	for (int b = 0; b < shape->size; b++) {
+		struct stretto_span block = stretto_block(shape, buffer, b);
+
+		if (block.first + block.count > end)
+			end = block.first + block.count;
+	}
+	return end;
 }
 
 size_t stretto_shape_in_count(const struct stretto_shape *shape)
 {
 	if (shape->in_place && !stretto_traits_into_block(shape->collective))
 		return 0;
-	return extent_count(shape,
+	return extent_count(shape, STRETTO_BUF_IN,
 			    stretto_traits_in(shape->collective, shape->rank == shape->root));
 }
 
@@ -132,14 +153,30 @@ size_t stretto_shape_out_count(const struct stretto_shape *shape)
 {
 	if (shape->in_place && stretto_traits_into_block(shape->collective))
 		return 0;
-	return extent_count(shape,
+	return extent_count(shape, STRETTO_BUF_OUT,
 			    stretto_traits_out(shape->collective, shape->rank == shape->root));
 }
 
 struct stretto_span stretto_block(const struct stretto_shape *shape, enum stretto_buffer buffer,
 				  int b)
 {
-	return (struct stretto_span){buffer, (size_t)b * shape->stride, shape->count};
+	const struct stretto_counts *counts = shape->counts;
+
+	if (!counts)
+		return (struct stretto_span){buffer, (size_t)b * shape->stride, shape->count};
+	if (buffer == STRETTO_BUF_IN)
+		return (struct stretto_span){buffer, counts->in_firsts[b], counts->in_counts[b]};
+	return (struct stretto_span){buffer, counts->out_firsts[b], counts->out_counts[b]};
+}
+
+struct stretto_span stretto_own(const struct stretto_shape *shape, enum stretto_buffer buffer)
+{
+	const struct stretto_traits *traits = stretto_traits_of(shape->collective);
+	enum stretto_extent extent = buffer == STRETTO_BUF_IN ? traits->in : traits->out;
+
+	if (extent == STRETTO_BLOCKS)
+		return stretto_block(shape, buffer, shape->rank);
+	return (struct stretto_span){buffer, 0, vector_count(shape)};
 }
 
 struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int parts, int b)
@@ -166,6 +203,22 @@ static bool spans_overlap(const struct stretto_span *x, const struct stretto_spa
 	       y->first < x->first + x->count;
 }
 
+/* Whether a span of a buffer of blocks is within the window of one of them. */
+static bool in_one_block(const struct stretto_shape *shape, const struct stretto_span *span)
+{
+	if (!shape->counts)
+		return shape->stride == shape->count ||
+		       span->first % shape->stride + span->count <= shape->count;
+	for (int b = 0; b < shape->size; b++) {
+		struct stretto_span block = stretto_block(shape, span->buffer, b);
+
+		if (block.first <= span->first &&
+		    span->first + span->count <= block.first + block.count)
+			return true;
+	}
+	return false;
+}
+
 /* Whether the span is within its buffer, and in a buffer of blocks within the window of a block. */
 static bool span_fits(const struct stretto_schedule *schedule, const struct stretto_span *span)
 {
@@ -181,8 +234,7 @@ static bool span_fits(const struct stretto_schedule *schedule, const struct stre
 		return true;
 	if (span->first > size || span->count > size - span->first)
 		return false;
-	return !in_blocks || shape->stride == shape->count ||
-	       span->first % shape->stride + span->count <= shape->count;
+	return !in_blocks || in_one_block(shape, span);
 }
 
 /* NULL, or what is wrong with the spans of a step. */

@@ -83,6 +83,17 @@ struct stretto_step {
 	int successor_count;
 };
 
+/*
+ * Lengths and places of blocks that are not all alike, by rank, in elements. NULL for a buffer that
+ * is no buffer of blocks.
+ */
+struct stretto_counts {
+	const size_t *in_counts;
+	const size_t *in_firsts;
+	const size_t *out_counts;
+	const size_t *out_firsts;
+};
+
 /* What a builder is asked for. */
 struct stretto_shape {
 	enum stretto_collective collective;
@@ -93,6 +104,11 @@ struct stretto_shape {
 	size_t stride; /* elements between blocks of IN or OUT, >= count */
 	bool in_place; /* see above */
 	bool scaled;   /* each rank's input is multiplied before it is added; see premul.h */
+	/*
+	 * Of a collective whose blocks vary: theirs; `count` and `stride` say nothing then, and the
+	 * window is all there is. Borrowed from what outlives all schedules. NULL: all are alike.
+	 */
+	const struct stretto_counts *counts;
 	/*
 	 * By rank: the number of its node, 0 to nodes - 1, where that matters (allreduce). Borrowed
 	 * from what outlives all schedules. NULL: all are on one node.
@@ -152,6 +168,9 @@ size_t stretto_shape_out_count(const struct stretto_shape *shape);
 /* Block b of a buffer of one block per rank, IN or OUT. */
 struct stretto_span stretto_block(const struct stretto_shape *shape, enum stretto_buffer buffer,
 				  int b);
+
+/* What is this rank's of a buffer, IN or OUT: its block where there is one per rank, else all. */
+struct stretto_span stretto_own(const struct stretto_shape *shape, enum stretto_buffer buffer);
 
 /* Block b of `count` elements cut into `parts` parts that differ by at most one element. */
 struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int parts, int b);

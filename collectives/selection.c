@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/counts.h"
 #include "collectives/traits.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
@@ -59,9 +60,7 @@ static const char *valid_names(const struct stretto_config *config,
 /* Bytes as the cost models count them: all blocks together where a buffer has blocks. */
 static size_t total_bytes(const struct stretto_coll_args *args, int size)
 {
-	bool blocks = stretto_traits_blocks(args->collective);
-
-	return args->count * stretto_type_size(args->type) * (blocks ? (size_t)size : 1);
+	return stretto_counts_elements(args, size) * stretto_type_size(args->type);
 }
 
 /* Bytes of the window, as the configuration or else the algorithm wants it. */
@@ -77,6 +76,12 @@ static void set_window(const struct stretto_coll_args *args, int size, size_t by
 {
 	size_t all = args->count > 0 ? args->count : 1;
 	struct stretto_coll_args one = *args;
+
+	if (stretto_counts_given(args)) { /* blocks that differ are not cut */
+		all = stretto_counts_elements(args, size);
+		choice->window = all > 0 ? all : 1;
+		return;
+	}
 	one.count = 1;
 	size_t elements = bytes / total_bytes(&one, size);
 	choice->window = elements < 1 ? 1 : elements > all ? all : elements;

@@ -108,7 +108,10 @@ enum stretto_op {
 	X(STRETTO_REDUCE, "reduce")                                                                \
 	X(STRETTO_ALLTOALL, "alltoall")                                                            \
 	X(STRETTO_GATHER, "gather")                                                                \
-	X(STRETTO_SCATTER, "scatter")
+	X(STRETTO_SCATTER, "scatter")                                                              \
+	X(STRETTO_ALLGATHERV, "allgatherv")                                                        \
+	X(STRETTO_ALLTOALLV, "alltoallv")                                                          \
+	X(STRETTO_REDUCE_SCATTERV, "reduce_scatterv")
 
 enum stretto_collective {
 #define X(name, word) name,
@@ -169,6 +172,17 @@ struct stretto_coll_args {
 	 * starts. NULL: none. All ranks give one, each its own, or none does.
 	 */
 	const void *scale;
+	/*
+	 * Of allgatherv (out_...), reduce_scatterv (in_...) and alltoallv (both): one number for
+	 * each rank, in elements; see stretto_allgatherv(). `count` is not looked at then. Read by
+	 * the call that is given them, which copies what it needs. Without displs, blocks lie one
+	 * behind the other in the order of the ranks. Without counts, on all ranks alike, all blocks
+	 * are of `count` elements, as in the collective without v.
+	 */
+	const size_t *in_counts;
+	const size_t *in_displs;
+	const size_t *out_counts;
+	const size_t *out_displs;
 };
 
 /*
@@ -313,6 +327,71 @@ STRETTO_API stretto_status stretto_scatter(struct stretto_comm *comm, const void
 STRETTO_API stretto_status stretto_iscatter(struct stretto_comm *comm, const void *in, void *out,
 					    size_t count, enum stretto_type type, int root,
 					    struct stretto_request **request);
+
+/*
+ * Blocks of unequal length. counts[r] and displs[r] are the length of the block of rank r and where
+ * it begins, in elements; size of the communicator of each. A count may be 0. displs NULL: one
+ * behind the other. The arrays are copied and are the caller's again when the call returns, also
+ * from the i... and ..._init calls. Blocks that are written must not overlap, and what lies between
+ * them stays as it is.
+ *
+ * STRETTO_INVALID, logged, without counts; for blocks of an output that overlap or reach beyond any
+ * memory; for a buffer that is NULL and has elements.
+ */
+
+/*
+ * out[displs[r] + i] = in[i] of rank r, 0 <= i < counts[r], on every rank. All ranks give the same
+ * counts; displs are each rank's own. In place: in == out + displs[rank].
+ */
+STRETTO_API stretto_status stretto_allgatherv(struct stretto_comm *comm, const void *in, void *out,
+					      const size_t *counts, const size_t *displs,
+					      enum stretto_type type);
+STRETTO_API stretto_status stretto_iallgatherv(struct stretto_comm *comm, const void *in, void *out,
+					       const size_t *counts, const size_t *displs,
+					       enum stretto_type type,
+					       struct stretto_request **request);
+STRETTO_API stretto_status stretto_allgatherv_init(struct stretto_comm *comm, const void *in,
+						   void *out, const size_t *counts,
+						   const size_t *displs, enum stretto_type type,
+						   struct stretto_request **request);
+
+/*
+ * out[out_displs[r] + i] = in[in_displs[rank] + i] of rank r. in_counts[r] is how much this rank has
+ * for rank r, out_counts[r] how much it gets from it; the two ranks must agree on it. Where they do
+ * not, at least the rank that gets another length ends with STRETTO_MISMATCH, and the others in
+ * this call or in one of their next. In place: in == out, with the same counts and displs for both.
+ */
+STRETTO_API stretto_status stretto_alltoallv(struct stretto_comm *comm, const void *in,
+					     const size_t *in_counts, const size_t *in_displs,
+					     void *out, const size_t *out_counts,
+					     const size_t *out_displs, enum stretto_type type);
+STRETTO_API stretto_status stretto_ialltoallv(struct stretto_comm *comm, const void *in,
+					      const size_t *in_counts, const size_t *in_displs,
+					      void *out, const size_t *out_counts,
+					      const size_t *out_displs, enum stretto_type type,
+					      struct stretto_request **request);
+STRETTO_API stretto_status stretto_alltoallv_init(struct stretto_comm *comm, const void *in,
+						  const size_t *in_counts, const size_t *in_displs,
+						  void *out, const size_t *out_counts,
+						  const size_t *out_displs, enum stretto_type type,
+						  struct stretto_request **request);
+
+/*
+ * out[i] = op over all ranks of in[counts[0] + ... + counts[rank - 1] + i], 0 <= i < counts[rank]:
+ * each rank gets its block of the result. All ranks give the same counts. In place: out is the
+ * rank's block of in.
+ */
+STRETTO_API stretto_status stretto_reduce_scatterv(struct stretto_comm *comm, const void *in,
+						   void *out, const size_t *counts,
+						   enum stretto_type type, enum stretto_op op);
+STRETTO_API stretto_status stretto_ireduce_scatterv(struct stretto_comm *comm, const void *in,
+						    void *out, const size_t *counts,
+						    enum stretto_type type, enum stretto_op op,
+						    struct stretto_request **request);
+STRETTO_API stretto_status stretto_reduce_scatterv_init(struct stretto_comm *comm, const void *in,
+							void *out, const size_t *counts,
+							enum stretto_type type, enum stretto_op op,
+							struct stretto_request **request);
 
 #ifdef __cplusplus
 }

@@ -21,6 +21,12 @@ static const struct stretto_traits table[STRETTO_COLLECTIVE_COUNT] = {
 			     .out = STRETTO_VECTOR,
 			     .in_at_root = true,
 			     .rooted = true},
+	[STRETTO_ALLGATHERV] = {.in = STRETTO_VECTOR, .out = STRETTO_BLOCKS, .varies = true},
+	[STRETTO_ALLTOALLV] = {.in = STRETTO_BLOCKS, .out = STRETTO_BLOCKS, .varies = true},
+	[STRETTO_REDUCE_SCATTERV] = {.in = STRETTO_BLOCKS,
+				     .out = STRETTO_VECTOR,
+				     .reduces = true,
+				     .varies = true},
 };
 
 const struct stretto_traits *stretto_traits_of(enum stretto_collective collective)

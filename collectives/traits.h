@@ -22,6 +22,7 @@ struct stretto_traits {
 	bool out_at_root; /* only the root has an output */
 	bool reduces;     /* it has an operation */
 	bool rooted;      /* it has a root */
+	bool varies;      /* its blocks may have lengths of their own */
 };
 
 /* The line of a valid collective. */

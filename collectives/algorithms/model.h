@@ -9,6 +9,9 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "collectives/algorithm.h"
 
 /* Smallest k with 2^k >= size. */
 static inline int stretto_log2_ceil(int size)
@@ -48,6 +51,28 @@ static inline double stretto_windows_after_first(size_t bytes, size_t window)
 static inline double stretto_window_bytes(size_t bytes, size_t window)
 {
 	return (double)(window < bytes ? window : bytes);
+}
+
+/*
+ * What all messages of a rank to its peers cost at once: a fraction of a latency for each, and on
+ * the wire a quarter more than one after the other, since they meet at their receivers. `bytes` are
+ * those of all ranks together; the ranks of a node share its way to the others.
+ */
+static inline double stretto_cost_at_once(const struct stretto_group *group, size_t bytes)
+{
+	double n = group->size;
+	double share = group->nodes > 1 ? group->most : 1;
+
+	return group->link->latency * (1 + (n - 1) / 4) +
+	       1.25 * share * (n - 1) / n * (double)bytes * group->link->per_byte;
+}
+
+/* The window where blocks vary in length: they are not cut, and equal ones take the other calls. */
+static inline size_t stretto_no_window(const struct stretto_group *group, size_t bytes)
+{
+	(void)group;
+	(void)bytes;
+	return SIZE_MAX;
 }
 
 static inline double stretto_greater(double x, double y)

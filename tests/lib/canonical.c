@@ -74,7 +74,7 @@ size_t canonical_differing(struct stretto_comm *comm, const struct canonical *ca
 {
 	int rank = stretto_comm_rank(comm), size = stretto_comm_size(comm);
 	const struct stretto_traits *traits = stretto_traits_of(canonical->collective);
-	bool scatters = canonical->collective == STRETTO_REDUCE_SCATTER;
+	bool scatters = stretto_traits_into_block(canonical->collective);
 	size_t element = stretto_type_size(canonical->type), count = canonical->count;
 	size_t first = scatters ? (size_t)rank * count : 0, differing = 0;
 	char *in = inputs(canonical->type, rank, 0, scatters ? (size_t)size * count : count);

@@ -32,13 +32,16 @@ static double expected(const struct cell *cell, int rank, int size, size_t i)
 	case STRETTO_REDUCE:
 		return value_reduced(cell->type, cell->op, size, i, cell->round);
 	case STRETTO_REDUCE_SCATTER:
+	case STRETTO_REDUCE_SCATTERV:
 		return value_reduced(cell->type, cell->op, size, (size_t)rank * cell->count + i,
 				     cell->round);
 	case STRETTO_ALLGATHER:
+	case STRETTO_ALLGATHERV:
 	case STRETTO_GATHER:
 		return value_input(STRETTO_SUM, (int)(i / cell->count), i % cell->count,
 				   cell->round);
 	case STRETTO_ALLTOALL:
+	case STRETTO_ALLTOALLV:
 		return value_input(STRETTO_SUM, (int)(i / cell->count),
 				   (size_t)rank * cell->count + i % cell->count, cell->round);
 	case STRETTO_SCATTER:

@@ -129,6 +129,14 @@ static void every_alltoall_is_proved(void **state)
 	prove_collective(STRETTO_ALLTOALL);
 }
 
+static void blocks_that_may_vary_are_proved_alike(void **state)
+{
+	(void)state;
+	prove_collective(STRETTO_ALLGATHERV);
+	prove_collective(STRETTO_ALLTOALLV);
+	prove_collective(STRETTO_REDUCE_SCATTERV);
+}
+
 static void prove_rooted(enum stretto_collective collective)
 {
 	for (size_t i = 0; stretto_algorithms[i]; i++) {
@@ -321,6 +329,15 @@ static void costs_are_as_promised(void **state)
 		keep_promise(STRETTO_ALLTOALL, "bruck", n,
 			     (struct promise){high, (size_t)high * block * (size_t)(n / 2),
 					      2 * (size_t)high * block * (size_t)(n / 2), 0});
+		keep_promise(STRETTO_ALLGATHERV, "ring", n, (struct promise){n - 1, others, 0, 0});
+		keep_promise(STRETTO_ALLGATHERV, "bruck", n,
+			     (struct promise){high, others, vector, 0});
+		keep_promise(STRETTO_ALLTOALLV, "pairwise", n, (struct promise){1, others, 0, 0});
+		keep_promise(STRETTO_ALLTOALLV, "linear", n, (struct promise){1, others, 0, 0});
+		keep_promise(STRETTO_REDUCE_SCATTERV, "ring", n,
+			     (struct promise){n - 1, others, 2 * others - block, n - 1});
+		keep_promise(STRETTO_REDUCE_SCATTERV, "direct", n,
+			     (struct promise){1, others, vector, n / 2});
 		keep_promise(STRETTO_GATHER, "linear", n, (struct promise){1, block, 0, 0});
 		keep_promise(STRETTO_GATHER, "binomial", n,
 			     (struct promise){high, block * (size_t)(n / 2), others, 0});
@@ -496,6 +513,7 @@ int main(void)
 		cmocka_unit_test(every_barrier_is_proved),
 		cmocka_unit_test(every_reduce_is_proved_for_its_roots),
 		cmocka_unit_test(every_alltoall_is_proved),
+		cmocka_unit_test(blocks_that_may_vary_are_proved_alike),
 		cmocka_unit_test(every_gather_is_proved_for_its_roots),
 		cmocka_unit_test(every_scatter_is_proved_for_its_roots),
 		cmocka_unit_test(costs_are_as_promised),

@@ -39,7 +39,7 @@ static struct premul premul_new(const struct stretto_coll_args *args, int size)
 	struct premul premul = {.args = *args, .elements = args->count};
 	size_t bytes;
 
-	if (args->collective == STRETTO_REDUCE_SCATTER)
+	if (stretto_traits_into_block(args->collective))
 		premul.elements *= (size_t)size;
 	bytes = (premul.elements + 1) * stretto_type_size(args->type);
 	premul.in = calloc(1, bytes);
@@ -80,9 +80,9 @@ static void run(struct stretto_comm *comm, struct stretto_coll_args *args, unsig
 	size_t block = args->count * stretto_type_size(args->type);
 
 	args->in = in;
-	args->out = !in_place                                    ? out
-		    : args->collective == STRETTO_REDUCE_SCATTER ? in + block * (size_t)comm->rank
-								 : in;
+	args->out = !in_place                                     ? out
+		    : stretto_traits_into_block(args->collective) ? in + block * (size_t)comm->rank
+								  : in;
 	if (args->collective == STRETTO_REDUCE && in_place && comm->rank != args->root)
 		args->out = out;
 	require(stretto_coll_run(comm, args) == STRETTO_OK);

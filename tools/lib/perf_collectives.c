@@ -10,5 +10,8 @@ const struct perf_collective perf_collectives[STRETTO_COLLECTIVE_COUNT] = {
 	[STRETTO_ALLTOALL] = {.osu = "Alltoall", .block_is_size = true, .passes = 1},
 	[STRETTO_GATHER] = {.osu = "Gather", .block_is_size = true, .rooted = true, .passes = 1},
 	[STRETTO_SCATTER] = {.osu = "Scatter", .block_is_size = true, .rooted = true, .passes = 1},
+	[STRETTO_ALLGATHERV] = {.osu = "Allgatherv", .block_is_size = true, .passes = 1},
+	[STRETTO_ALLTOALLV] = {.osu = "Alltoallv", .block_is_size = true, .passes = 1},
+	[STRETTO_REDUCE_SCATTERV] = {.osu = "Reduce_scatterv", .reduces = true, .passes = 1},
 	[STRETTO_BARRIER] = {.osu = "Barrier", .no_data = true, .one_buffer = true},
 };
