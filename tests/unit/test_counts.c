@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_counts.c: blocks of unequal length. Every algorithm is proved for 1 to 64 ranks, with empty
- * blocks, gaps and ranks that differ in place and displacements; data arrives over shm; bad
- * arguments and ranks that disagree end as they should.
+ * test_counts.c: schedules of blocks of unequal length. Every algorithm is proved for 1 to 64 ranks,
+ * with empty blocks, gaps and ranks that differ in place and displacements. test_unequal.c runs them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,100 +12,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "collectives/algorithm.h"
-#include "collectives/cache.h"
 #include "collectives/checker.h"
-#include "collectives/counts.h"
-#include "collectives/request.h"
 #include "collectives/traits.h"
-#include "runtime/log.h"
+#include "tests/lib/lengths.h"
 #include "tests/lib/ranks.h"
-#include "tests/lib/values.h"
 
 enum { MOST_RANKS = TEST_SLOW ? 12 : 64 };
-
-/* How long blocks are. */
-enum lengths { UNEVEN, ONE_HAS_ALL, NONE_HAS_ANY, LONG, LENGTHS };
-
-/* Elements that rank `from` has for rank `to`; the same for all `from` where all ranks agree. */
-static size_t length_of(enum lengths lengths, int from, int to)
-{
-	size_t mixed = (size_t)(from * 7 + to * 5 + from * to) % 11;
-
-	switch (lengths) {
-	case UNEVEN:
-		return mixed < 4 ? 0 : mixed;
-	case ONE_HAS_ALL:
-		return to == 1 ? 997 : 0;
-	case LONG:
-		return 3000 + 1001 * mixed;
-	default:
-		return 0;
-	}
-}
-
-/* The arrays of one buffer of one rank. */
-struct arrays {
-	size_t *counts;
-	size_t *displs;
-	size_t end; /* elements up to the end of the last block, and a gap */
-};
-
-/* Fills in displacements: in the order of the ranks or turned round, with gaps on some ranks. */
-static void place(struct arrays *arrays, int rank, int size)
-{
-	size_t next = rank % 3 == 2 ? 5 : 0;
-
-	for (int k = 0; k < size; k++) {
-		int r = rank % 2 ? size - 1 - k : k;
-
-		arrays->displs[r] = next;
-		next += arrays->counts[r] + (rank % 3 == 2 ? 3 : 0);
-	}
-	arrays->end = next;
-}
-
-static struct arrays arrays_new(int size)
-{
-	struct arrays arrays = {calloc((size_t)size, sizeof(size_t)),
-				calloc((size_t)size, sizeof(size_t)), 0};
-
-	require(arrays.counts && arrays.displs);
-	return arrays;
-}
-
-static void arrays_free(struct arrays *arrays)
-{
-	free(arrays->counts);
-	free(arrays->displs);
-}
-
-/* What `rank` has for all, or with `gets` what it gets from all. */
-static struct arrays arrays_of(enum stretto_collective collective, enum lengths lengths, int rank,
-			       int size, bool gets)
-{
-	struct arrays arrays = arrays_new(size);
-	bool agreed = collective != STRETTO_ALLTOALLV;
-
-	for (int r = 0; r < size; r++)
-		arrays.counts[r] = agreed ? length_of(lengths, 2, r)
-				   : gets ? length_of(lengths, r, rank)
-					  : length_of(lengths, rank, r);
-	place(&arrays, rank, size);
-	return arrays;
-}
-
-/* --- Proofs --- */
-
-/* Lengths that both directions have, for alltoallv in place: symmetric. */
-static void make_symmetric(struct arrays *arrays, enum lengths lengths, int rank, int size)
-{
-	for (int r = 0; r < size; r++)
-		arrays->counts[r] = length_of(lengths, r < rank ? r : rank, r < rank ? rank : r);
-	place(arrays, rank, size);
-}
 
 struct proof {
 	enum stretto_collective collective;
@@ -176,11 +89,12 @@ static void group_build(struct group *group, const struct proof *proof, int r,
 		.counts = counts,
 	};
 
-	*in = arrays_of(proof->collective, proof->lengths, r, proof->size, false);
-	*out = arrays_of(proof->collective, proof->lengths, r, proof->size, true);
 	if (is_symmetric(proof)) {
-		make_symmetric(in, proof->lengths, r, proof->size);
-		make_symmetric(out, proof->lengths, r, proof->size);
+		*in = arrays_symmetric(proof->lengths, r, proof->size);
+		*out = arrays_symmetric(proof->lengths, r, proof->size);
+	} else {
+		*in = arrays_of(proof->collective, proof->lengths, r, proof->size, false);
+		*out = arrays_of(proof->collective, proof->lengths, r, proof->size, true);
 	}
 	if (traits->in == STRETTO_BLOCKS) {
 		counts->in_counts = in->counts;
@@ -210,6 +124,14 @@ static void prove(const struct proof *proof, const struct stretto_algorithm *alg
 	group_free(&group, proof->size);
 }
 
+/* Up to 17 ranks all there is; above, blocks that are uneven, in place or not in turn. */
+static bool takes(const struct proof *proof)
+{
+	if (proof->size <= (TEST_SLOW ? 9 : 17))
+		return true;
+	return proof->lengths == UNEVEN && proof->in_place == proof->size % 3;
+}
+
 static void prove_all(enum stretto_collective collective)
 {
 	struct proof proof = {.collective = collective};
@@ -217,10 +139,10 @@ static void prove_all(enum stretto_collective collective)
 
 	for (int which = 0; (algorithm = algorithm_of(collective, which)); which++)
 		for (proof.size = 1; proof.size <= MOST_RANKS; proof.size++)
-			for (int lengths = 0; lengths < LONG; lengths++)
+			for (int lengths = 0; lengths < TURNED; lengths++)
 				for (proof.in_place = 0; proof.in_place < 3; proof.in_place++) {
 					proof.lengths = (enum lengths)lengths;
-					if (proof.size <= 17 || lengths + proof.in_place < 2)
+					if (takes(&proof))
 						prove(&proof, algorithm, algorithm);
 				}
 }
