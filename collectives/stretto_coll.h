@@ -341,7 +341,7 @@ STRETTO_API stretto_status stretto_iscatter(struct stretto_comm *comm, const voi
 
 /*
  * out[displs[r] + i] = in[i] of rank r, 0 <= i < counts[r], on every rank. All ranks give the same
- * counts; displs are each rank's own. In place: in == out + displs[rank].
+ * counts, or all end with STRETTO_MISMATCH; displs are each rank's own. In place: in == out + displs[rank].
  */
 STRETTO_API stretto_status stretto_allgatherv(struct stretto_comm *comm, const void *in, void *out,
 					      const size_t *counts, const size_t *displs,
@@ -357,9 +357,12 @@ STRETTO_API stretto_status stretto_allgatherv_init(struct stretto_comm *comm, co
 
 /*
  * out[out_displs[r] + i] = in[in_displs[rank] + i] of rank r. in_counts[r] is how much this rank has
- * for rank r, out_counts[r] how much it gets from it; the two ranks must agree on it. Where they do
- * not, at least the rank that gets another length ends with STRETTO_MISMATCH, and the others in
- * this call or in one of their next. In place: in == out, with the same counts and displs for both.
+ * for rank r, out_counts[r] how much it gets from it; the two ranks must agree on it. A rank knows
+ * only its own arrays, so a message tells: the rank that is sent another length than it expects ends
+ * with STRETTO_MISMATCH, never with data of another length, and nothing is written outside of its
+ * blocks. All others hear of it, with both ranks' names, and end so too; but those that have all of
+ * their blocks by then end with STRETTO_OK and right data, and their next call tells.
+ * In place: in == out, with the same counts and displs for both.
  */
 STRETTO_API stretto_status stretto_alltoallv(struct stretto_comm *comm, const void *in,
 					     const size_t *in_counts, const size_t *in_displs,
@@ -378,8 +381,8 @@ STRETTO_API stretto_status stretto_alltoallv_init(struct stretto_comm *comm, con
 
 /*
  * out[i] = op over all ranks of in[counts[0] + ... + counts[rank - 1] + i], 0 <= i < counts[rank]:
- * each rank gets its block of the result. All ranks give the same counts. In place: out is the
- * rank's block of in.
+ * each rank gets its block of the result. All ranks give the same counts, or all end with
+ * STRETTO_MISMATCH. In place: out is the rank's block of in.
  */
 STRETTO_API stretto_status stretto_reduce_scatterv(struct stretto_comm *comm, const void *in,
 						   void *out, const size_t *counts,

@@ -201,10 +201,12 @@ void stretto_channel_notice(void *context, int peer, const struct stretto_notice
 		if (same(&notice->signature, &notice->other_signature)) {
 			stretto_comm_break(
 				comm, status, notice,
-				"operation %u: ranks %d and %d cut their messages "
-				"differently; STRETTO_WINDOW and STRETTO_CHANNELS must be "
-				"the same on all ranks",
-				notice->sequence, origin, about);
+				"operation %u: %s: ranks %d and %d disagree on the length "
+				"of a message; what they have for each other, "
+				"STRETTO_WINDOW and STRETTO_CHANNELS must be the same",
+				notice->sequence,
+				describe(channel, &notice->signature, one, sizeof one), origin,
+				about);
 			break;
 		}
 		stretto_comm_break(

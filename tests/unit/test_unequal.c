@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_unequal.c: allgatherv, alltoallv and reduce_scatterv as they run. Data arrives over the
- * transports in its place and nowhere else; requests and schedules are found by their counts; bad
- * arguments are refused with one line, and ranks that disagree end with an error.
+ * transports in its place and nowhere else; requests and schedules are found by their counts.
+ * test_unequal_faults.c has what goes wrong.
  */
 #include <setjmp.h>
 #include <stdarg.h>
