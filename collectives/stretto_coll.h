@@ -341,7 +341,8 @@ STRETTO_API stretto_status stretto_iscatter(struct stretto_comm *comm, const voi
 
 /*
  * out[displs[r] + i] = in[i] of rank r, 0 <= i < counts[r], on every rank. All ranks give the same
- * counts, or all end with STRETTO_MISMATCH; displs are each rank's own. In place: in == out + displs[rank].
+ * counts, or all end with STRETTO_MISMATCH; displs are each rank's own. In place:
+ * in == out + displs[rank].
  */
 STRETTO_API stretto_status stretto_allgatherv(struct stretto_comm *comm, const void *in, void *out,
 					      const size_t *counts, const size_t *displs,

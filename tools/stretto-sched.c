@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "collectives/checker.h"
+#include "collectives/counts.h"
 #include "collectives/selection.h"
 #include "collectives/traits.h"
 #include "tools/lib/options.h"
 
 /* More ranks than anyone reads. */
-enum { RANKS_MAX = 256, SEEDS = 3 };
+enum { RANKS_MAX = 256, SIZE_DEFAULT = 4, SEEDS = 3 };
 
 /* A round that was not found yet. */
 enum { UNKNOWN = -1 };
@@ -20,29 +21,37 @@ enum { UNKNOWN = -1 };
 /* What the command line asks for. */
 struct request {
 	struct stretto_shape shape;
-	const char *algorithm; /* NULL: the library's choice */
-	long rank;             /* the one to print; -1 for all */
-	bool check;            /* prove instead of print */
-	int nodes;             /* number of nodes; 0: not asked for, all are on one */
-	int counts[RANKS_MAX]; /* ranks on each node */
-	bool cyclic;           /* ranks are dealt out to the nodes */
-	int node[RANKS_MAX];   /* by rank: its node */
+	const char *algorithm;     /* NULL: the library's choice */
+	long rank;                 /* the one to print; -1 for all */
+	bool check;                /* prove instead of print */
+	int nodes;                 /* number of nodes; 0: not asked for, all are on one */
+	int counts[RANKS_MAX];     /* ranks on each node */
+	bool cyclic;               /* ranks are dealt out to the nodes */
+	int node[RANKS_MAX];       /* by rank: its node */
+	int listed;                /* number of lengths; 0: not asked for, all blocks are alike */
+	size_t lengths[RANKS_MAX]; /* by rank: elements of its block */
 };
 
 /* All ranks' schedules and the round of every step. */
 struct group {
 	struct stretto_schedule *all;
+	struct stretto_counts **counts; /* of the shape of each, or NULL */
 	struct stretto_choice choice;
 	int **rounds; /* rounds[rank][step]: of the message that a step sends, gets or works on */
 	int size;
 };
 
-enum { OPTION_IN_PLACE = TOOL_LONG_ONLY, OPTION_CYCLIC };
+enum { OPTION_IN_PLACE = TOOL_LONG_ONLY, OPTION_CYCLIC, OPTION_COUNTS };
+
+/* Elements of a block, so that all blocks together stay below what --count takes. */
+static const size_t length_max = (size_t)1 << 32;
 
 static const struct tool_option options[] = {
 	{"algorithm", 'a', "NAME", "algorithm (default: the library's choice for float)"},
 	{"size", 'n', "RANKS", "number of ranks (default 4)"},
 	{"count", 'c', "ELEMENTS", "elements: of the vector, or of each rank's block (default 8)"},
+	{"counts", OPTION_COUNTS, "LIST",
+	 "elements of each rank's block, such as 3,0,5; in place of --size and --count"},
 	{"rank", 'r', "RANK", "print only this rank"},
 	{"root", 'R', "RANK", "root of a collective that has one (default 0)"},
 	{"nodes", 'N', "LIST", "ranks on each node, such as 2,1,3; in place of --size"},
@@ -70,23 +79,62 @@ static enum stretto_collective read_collective(const char *word)
 	tool_fail("no collective is called \"%s\"", word);
 }
 
-/* Reads "2,1,3". */
+/* Takes the next word of "2,1,3", and what is behind its comma is left; "" behind a last comma. */
+static void next_word(const char *option, const char **list, char *word, size_t size)
+{
+	size_t length = strcspn(*list, ",");
+
+	if (length >= size)
+		tool_fail("%s: a number has more than %zu characters", option, size - 1);
+	snprintf(word, size, "%.*s", (int)length, *list);
+	*list += length;
+	*list += **list == ',' && (*list)[1];
+}
+
 static void read_nodes(struct request *request, const char *list)
 {
 	request->shape.size = 0;
 	for (request->nodes = 0; request->nodes == 0 || *list; request->nodes++) {
 		char word[16];
-		size_t length = strcspn(list, ",");
 
-		snprintf(word, sizeof word, "%.*s", (int)length, list);
+		next_word("--nodes", &list, word, sizeof word);
 		long count = tool_int("--nodes", word, 1, RANKS_MAX);
 		if (request->shape.size + count > RANKS_MAX)
 			tool_fail("--nodes: more than %d ranks", RANKS_MAX);
 		request->counts[request->nodes] = (int)count;
 		request->shape.size += (int)count;
-		list += length;
-		list += *list == ',' && list[1];
 	}
+}
+
+static void read_counts(struct request *request, const char *list)
+{
+	for (request->listed = 0; request->listed == 0 || *list; request->listed++) {
+		char word[16];
+
+		if (request->listed == RANKS_MAX)
+			tool_fail("--counts: more than %d ranks", RANKS_MAX);
+		next_word("--counts", &list, word, sizeof word);
+		request->lengths[request->listed] = tool_bytes("--counts", word, 0, length_max);
+	}
+}
+
+/* The number of ranks, and whether the blocks can have the lengths that are asked for. */
+static void check_counts(struct request *request)
+{
+	struct stretto_shape *shape = &request->shape;
+
+	if (shape->size == 0)
+		shape->size = request->listed > 0 ? request->listed : SIZE_DEFAULT;
+	if (request->listed == 0)
+		return;
+	if (!stretto_traits_of(shape->collective)->varies)
+		tool_fail("--counts: the blocks of %s are all of one length",
+			  stretto_collective_name(shape->collective));
+	if (request->listed != shape->size)
+		tool_fail("--counts has %d numbers for %d ranks", request->listed, shape->size);
+	if (shape->collective == STRETTO_ALLTOALLV && shape->in_place)
+		tool_fail("--counts: in place, ranks have as much for each other as they get");
+	shape->count = 0;
 }
 
 /* Gives each rank its node. */
@@ -106,7 +154,7 @@ static void place_ranks(struct request *request)
 
 static struct request read_request(int argc, char **argv)
 {
-	struct request request = {.shape = {.size = 4, .count = 8}, .rank = -1};
+	struct request request = {.shape = {.count = 8}, .rank = -1};
 	int id;
 
 	while ((id = tool_next(&tool, argc, argv)) >= 0)
@@ -129,6 +177,9 @@ static struct request read_request(int argc, char **argv)
 		case 'N':
 			read_nodes(&request, optarg);
 			break;
+		case OPTION_COUNTS:
+			read_counts(&request, optarg);
+			break;
 		case OPTION_CYCLIC:
 			request.cyclic = true;
 			break;
@@ -141,6 +192,7 @@ static struct request read_request(int argc, char **argv)
 	if (optind != argc - 1)
 		tool_fail("name one collective");
 	request.shape.collective = read_collective(argv[optind]);
+	check_counts(&request);
 	if (request.rank >= request.shape.size || request.shape.root >= request.shape.size)
 		tool_fail("the ranks of %d are 0 to %d", request.shape.size,
 			  request.shape.size - 1);
@@ -223,14 +275,35 @@ static void find_rounds(struct group *group)
 			find_round(group, r, i);
 }
 
+/*
+ * The call of a rank. Of an alltoallv every rank has blocks of the lengths asked for, and so gets
+ * from each as much as its own is: `gets`.
+ */
+static struct stretto_coll_args args_of(const struct request *request, int rank,
+					size_t gets[RANKS_MAX])
+{
+	struct stretto_coll_args args = {.collective = request->shape.collective,
+					 .type = STRETTO_F32,
+					 .count = request->shape.count,
+					 .algorithm = request->algorithm};
+	bool exchange = args.collective == STRETTO_ALLTOALLV;
+
+	if (request->listed == 0)
+		return args;
+	for (int r = 0; r < request->listed; r++)
+		gets[r] = request->lengths[rank];
+	args.in_counts = request->lengths;
+	args.out_counts = exchange ? gets : request->lengths;
+	stretto_counts_normal(&args);
+	return args;
+}
+
 /* The library's choice, or what is asked for. */
 static struct stretto_choice choose(const struct request *request)
 {
 	const struct stretto_config config = {0};
-	const struct stretto_coll_args args = {.collective = request->shape.collective,
-					       .type = STRETTO_F32,
-					       .count = request->shape.count,
-					       .algorithm = request->algorithm};
+	size_t gets[RANKS_MAX];
+	const struct stretto_coll_args args = args_of(request, 0, gets);
 	struct stretto_group group = stretto_group_on_node(request->shape.size);
 	struct stretto_choice choice;
 
@@ -249,6 +322,19 @@ static struct stretto_choice choose(const struct request *request)
 	return choice;
 }
 
+/* The lengths of a rank's blocks, or NULL where all are alike. */
+static struct stretto_counts *counts_of(const struct request *request, int rank)
+{
+	size_t gets[RANKS_MAX];
+	const struct stretto_coll_args args = args_of(request, rank, gets);
+	struct stretto_counts *counts = NULL;
+
+	if (stretto_counts_given(&args) &&
+	    stretto_counts_new(&args, request->shape.size, &counts) != STRETTO_OK)
+		tool_die(1, "out of memory");
+	return counts;
+}
+
 static struct group build_group(const struct request *request)
 {
 	struct stretto_shape shape = request->shape;
@@ -260,8 +346,10 @@ static struct group build_group(const struct request *request)
 		shape.nodes = request->nodes;
 	}
 	group.all = allocate((size_t)shape.size, sizeof(*group.all));
+	group.counts = allocate((size_t)shape.size, sizeof(*group.counts));
 	for (int r = 0; r < shape.size; r++) {
 		shape.rank = r;
+		shape.counts = group.counts[r] = counts_of(request, r);
 		shape.in_place = request->shape.in_place && (!rooted || r == shape.root);
 		if (stretto_algorithm_build(group.choice.algorithm, &shape, &group.all[r]) !=
 		    STRETTO_OK)
@@ -274,10 +362,12 @@ static void free_group(struct group *group)
 {
 	for (int r = 0; r < group->size; r++) {
 		stretto_schedule_fini(&group->all[r]);
+		stretto_counts_free(group->counts[r]);
 		if (group->rounds)
 			free(group->rounds[r]);
 	}
 	free(group->rounds);
+	free(group->counts);
 	free(group->all);
 }
 
@@ -319,14 +409,27 @@ static struct totals find_totals(const struct group *group)
 	return most;
 }
 
+/* "8", or "3,0,5": rank 0 knows all lengths, as what it has for all or as what it gets from all. */
+static void print_count(const struct stretto_shape *shape)
+{
+	const struct stretto_counts *counts = shape->counts;
+
+	if (!counts)
+		printf("%zu", shape->count);
+	for (int b = 0; counts && b < shape->size; b++)
+		printf("%s%zu", b > 0 ? "," : "",
+		       (counts->in_counts ? counts->in_counts : counts->out_counts)[b]);
+}
+
 static void print_header(const struct group *group)
 {
 	const struct stretto_shape *shape = &group->all[0].shape;
 	struct totals most = find_totals(group);
 
-	printf("%s, algorithm %s: %d ranks, %zu elements%s",
-	       stretto_collective_name(shape->collective), group->all[0].algorithm, shape->size,
-	       shape->count, group->all[shape->root].shape.in_place ? ", in place" : "");
+	printf("%s, algorithm %s: %d ranks, ", stretto_collective_name(shape->collective),
+	       group->all[0].algorithm, shape->size);
+	print_count(shape);
+	printf(" elements%s", group->all[shape->root].shape.in_place ? ", in place" : "");
 	if (stretto_traits_of(shape->collective)->rooted)
 		printf(", root %d", shape->root);
 	printf("\ncost: %d rounds; a rank sends at most %d messages, %zu elements; scratch of %zu "

@@ -44,7 +44,22 @@ rank 0
  4 <-- 1 OUT[0,2) = received
 END
 }
+ring_of_unequal_blocks() {
+	sched allgatherv --algorithm ring --counts 2,0,1 --rank 1
+	sed -n '/^rank 1/,$p' "$out" | tr -s ' ' >"$scratch/rank"
+	[ $status = 0 ] && grep -q '^allgatherv, algorithm ring: 3 ranks, 2,0,1 elements$' "$out" &&
+		cat >"$scratch/expected" <<'END' && diff "$scratch/expected" "$scratch/rank"
+rank 1
+ round step peer what
+ 0 0 (nothing)
+ 1 1 --> 2 (nothing)
+ 2 <-- 0 OUT[0,2) = received
+ 2 3 --> 2 OUT[0,2) after 2
+ 4 <-- 0 OUT[2,3) = received
+END
+}
 check sched_says_who_chose says_who_chose
+check ring_of_unequal_blocks_word_for_word ring_of_unequal_blocks
 check ring_of_two_word_for_word ring_of_two
 
 proves() { # proves ARGUMENTS...
@@ -61,6 +76,14 @@ for nodes in 1 4 1,1 2,2 2,1,3 1,5 3,3,3,3; do
 	check "hierarchical_on_${nodes}_is_proved" proves allreduce -a hierarchical -N $nodes -c 100
 	check "hierarchical_on_${nodes}_cyclic_is_proved" \
 		proves allreduce -a hierarchical -N $nodes --cyclic --in-place -c 100
+done
+for lengths in 5 3,0,5 0,0,0 7,1,0,2,64K,3,9; do
+	for algorithm in allgatherv:ring allgatherv:bruck alltoallv:pairwise alltoallv:linear \
+		reduce_scatterv:ring reduce_scatterv:direct; do
+		check "${algorithm}_of_${lengths}_is_proved" \
+			proves ${algorithm%:*} -a ${algorithm#*:} --counts $lengths
+	done
+	check "reduce_scatterv_of_${lengths}_in_place_is_proved" proves reduce_scatterv --counts $lengths --in-place
 done
 
 # Within the nodes the whole vector moves, between them each leader's share of it, 2(N-1)/N times.
@@ -96,6 +119,15 @@ check root_outside refused 'the ranks of 4 are 0 to 3' broadcast -R 4
 check no_ranks_on_a_node refused "--nodes '0' must be" allreduce -N 2,0
 check too_many_ranks_on_nodes refused 'more than 256 ranks' allreduce -N 200,57
 check cyclic_alone refused '--cyclic needs --nodes' allreduce --cyclic
+check no_count_in_list refused "--counts '' must be" allgatherv --counts 3,
+check no_number_in_list refused "--counts '-1' must be" allgatherv --counts 3,-1
+check too_large_in_list refused "--counts '4097M' must be" allgatherv --counts 1,4097M
+check too_long_in_list refused '--counts: a number has more than 15 characters' allgatherv --counts 0000000000000001
+check too_many_in_list refused '--counts: more than 256 ranks' allgatherv --counts "$(seq -s, 257)"
+check list_for_other_size refused '--counts has 2 numbers for 3 ranks' alltoallv --counts 3,1 --size 3
+check list_for_other_nodes refused '--counts has 2 numbers for 3 ranks' alltoallv -N 1,2 --counts 3,1
+check list_of_equal_blocks refused '--counts: the blocks of allgather are all of one length' allgather --counts 3,1
+check list_in_place refused '--counts: in place, ranks have' alltoallv --counts 3,1 --in-place
 check unknown_option refused 'unknown or ambiguous option --frob' allreduce --frob
 
 unwritten() { # unwritten TOOL ARGUMENTS...: a full disk gives a line and a status that is not 0
