@@ -35,6 +35,11 @@ for ranks in 1 2 3 4; do
 	done
 done
 
+for test in allgatherv alltoallv reduce_scatterv; do
+	name="perf_$test"
+	if perf 3 "$test" -b 8 -e 256K -f 64 -n 2 -w 0 -c 1 && rows_are_good; then ok "$name"; else not_ok "$name"; fi
+done
+
 # three sizes of 8 integers with 11 operations, 4 floats with 5 and 2 complex numbers with 3
 name=perf_all_types_and_ops
 if perf 3 allreduce -d all -o all -b 40 -e 100000 -f 50 -n 2 -w 0 && rows_are_good &&
