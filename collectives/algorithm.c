@@ -27,7 +27,10 @@
 	X(stretto_gather_linear)                                                                   \
 	X(stretto_scatter_binomial)                                                                \
 	X(stretto_scatter_linear)                                                                  \
-	X(stretto_allgather_bruck)
+	X(stretto_allgather_bruck)                                                                 \
+	X(stretto_allreduce_flat)                                                                  \
+	X(stretto_allreduce_direct)                                                                \
+	X(stretto_barrier_flat)
 
 #define X(name) extern const struct stretto_algorithm name;
 ALGORITHMS(X)
