@@ -60,6 +60,8 @@ enum {
 	OPT_EPOCHS,
 	OPT_STEPS,
 	OPT_BATCH,
+	OPT_AUGMENT,
+	OPT_PREFETCH,
 	OPT_OPTIMIZER,
 	OPT_SCHEDULE,
 	OPT_SEED,
@@ -86,6 +88,10 @@ static const struct tool_option table[] = {
 	TOOL_AVERAGING_ROWS{"epochs", OPT_EPOCHS, "N", "passes over the data (1)"},
 	{"steps", OPT_STEPS, "N", "stop after N local steps"},
 	{"batch", OPT_BATCH, "N", "images a step on each rank (64)"},
+	{"augment", OPT_AUGMENT, "TEXT",
+	 "crop[:PIXELS],flip or one of them: move (by up to 4 pixels) and mirror training images"},
+	{"prefetch", OPT_PREFETCH, "N",
+	 "batches that a thread makes ahead, 0 to 16 (1 if the runtime has a core for it, else 0)"},
 	{"optimizer", OPT_OPTIMIZER, "TEXT",
 	 "sgd:lr=,momentum=,nesterov=,decay=,clip=; adam:lr=,beta1=,beta2=,eps=,clip=; adamw: also "
 	 "decay= (sgd:lr=0.05,momentum=0.9)"},
@@ -163,6 +169,12 @@ static bool set_training(struct options *options, int id, const char *text)
 	case OPT_BATCH:
 		train->model.batch = (size_t)tool_int("--batch", text, 1, 65536);
 		return true;
+	case OPT_AUGMENT:
+		expect("--augment", text, stretto_augment_parse(text, &train->augment));
+		return true;
+	case OPT_PREFETCH:
+		train->prefetch = (int)tool_int("--prefetch", text, 0, STRETTO_PREFETCH_MOST);
+		return true;
 	case OPT_OPTIMIZER:
 		options->optimizer = text;
 		expect("--optimizer", text, stretto_optimizer_parse(text, &train->optimizer));
@@ -237,6 +249,7 @@ static void set_defaults(struct options *options)
 	train->model.batch = 64;
 	train->epochs = 1;
 	train->seed = 1;
+	train->prefetch = STRETTO_TRAIN_PREFETCH_AUTO;
 	stretto_model_parse(options->model, &train->model);
 	stretto_optimizer_parse(options->optimizer, &train->optimizer);
 	stretto_rate_parse(options->schedule, &train->rate);

@@ -175,10 +175,16 @@ fi
 	for bad in "--strategy dasgd --tau 4 --delay 5" "--own-weight 1" "--strategy best" "--model mlp:16" "--tau 0" \
 		"--optimizer sgd:lr=0" "--schedule sine" "--batch 0" "--epochs x" "--unknown" "operand" "--pace fast" "--strategy dga --delay 0" \
 		"--strategy streaming --fragments 3" "--strategy acco --optimizer sgd:clip=1" "--strategy co2 --outer-momentum 1" \
-		"--optimizer adam:decay=0.1" "--schedule cosine:floor=2" "--delay soon"; do
+		"--optimizer adam:decay=0.1" "--schedule cosine:floor=2" "--delay soon" \
+		"--augment rotate" "--augment crop:65" "--prefetch 17" "--prefetch auto"; do
 		train $noise $bad
 		check "bad option: $bad" says 2 .
 	done
+	train $noise --augment crop:4
+	check "a border as wide as the images is named" says 2 'border of 4 pixels is too much to crop images of 4 x 4'
+	head -c 3000 /dev/urandom >"$dir/letters"
+	train --data "text:$dir/letters" --model transformer:8-8-2-1 --augment flip
+	check "text cannot be augmented" says 2 'only images .* can be augmented, and the data set is text'
 	train $noise --model mlp:17-8-10
 	check "a model of another width than the images" says 2 'has 16 pixels'
 	train $noise --model mlp:16-8-9
