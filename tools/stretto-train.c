@@ -469,23 +469,27 @@ static void open_log(const struct options *options, const struct stretto_report 
 	stretto_run_log_start(&watch->log, report);
 }
 
-/* Trains; the trace, if one is wanted, is written if the training has not failed. */
+/* Trains, and writes the trace if one is wanted, after a failure as far as that is possible. */
 static stretto_status run_traced(struct stretto_comm *world, const struct options *options,
 				 struct stretto_train_options *trainings,
 				 struct stretto_train_result *results)
 {
 	struct stretto_trace trace;
-	stretto_status status;
+	bool traces = false;
+	stretto_status status = STRETTO_OK;
 
-	if (!options->trace)
-		return stretto_train_run(world, trainings, options->averaging.count, results);
-	status = stretto_trace_init(&trace, TRACE_EVENTS);
-	if (status != STRETTO_OK)
+	if (options->trace)
+		status = stretto_trace_open(world, &trace, TRACE_EVENTS, &traces);
+	if (traces)
+		trainings[0].trace = &trace;
+	if (status == STRETTO_OK)
+		status = stretto_train_run(world, trainings, options->averaging.count, results);
+	if (!traces)
 		return status;
-	trainings[0].trace = &trace;
-	status = stretto_train_run(world, trainings, 1, results);
 	if (status == STRETTO_OK)
 		status = stretto_trace_write(world, &trace, options->trace_steps, options->trace);
+	if (status != STRETTO_OK)
+		stretto_trace_write_own(world, &trace, options->trace_steps, options->trace);
 	stretto_trace_fini(&trace);
 	return status;
 }
@@ -521,9 +525,13 @@ static int train(struct stretto_comm *world, struct options *options)
 		hear_signals();
 	}
 	status = run_traced(world, options, trainings, results);
-	stretto_run_log_end(&watches->log, status == STRETTO_OK ? results : NULL);
-	if (status != STRETTO_OK)
+	if (status != STRETTO_OK) {
+		const char *error = stretto_comm_error(world);
+
+		stretto_run_log_fail(&watches->log, error[0] ? error : stretto_status_text(status));
 		return not_trained(writes, status);
+	}
+	stretto_run_log_end(&watches->log, results);
 	for (size_t i = 0; i < options->averaging.count; i++)
 		if (results[i].verdict.stop != STRETTO_STOP_NONE)
 			return stopped(options, watches, writes, &results[i]);

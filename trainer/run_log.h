@@ -28,6 +28,7 @@ struct stretto_run_log {
 	size_t every;                   /* steps between two lines */
 	size_t samples;                 /* of all ranks in a step */
 	struct stretto_train_step last; /* at the line before */
+	struct stretto_train_step seen; /* the latest, with a line or without */
 };
 
 /* Creates the file, or empties it. STRETTO_SYSTEM: logged. */
@@ -41,10 +42,10 @@ void stretto_run_log_start(struct stretto_run_log *log, const struct stretto_rep
 /* Writes a line if it is time for one, or a test was made: then one more for that. */
 void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_train_step *step);
 
-/*
- * Writes what the training came to: the test, if there was one, and the end; NULL: it failed, and
- * nothing more is written. Closes the file.
- */
+/* Writes what the training came to: the test, if there was one, and the end. Closes the file. */
 void stretto_run_log_end(struct stretto_run_log *log, const struct stretto_train_result *result);
+
+/* Writes the end of a training that failed: after which step, and `error`, a line. Closes the file. */
+void stretto_run_log_fail(struct stretto_run_log *log, const char *error);
 
 #endif
