@@ -9,6 +9,8 @@
  *	{"event":"test","time":9.1,"step":937,"epoch":1,"samples":239872,"test_accuracy":0.8812}
  *	{"event":"end","time":9.1,...,"slowest_rank":2,"slowest_host":"n7","slower_percent":3.1}
  *
+ * or, if it failed, {"event":"end",...,"why":"error","error":"rank 3 (of the world) has failed: ...",...}
+ *
  * `time` is that of the training, in seconds; other times are means over the steps since the line
  * before, of the rank that writes; samples are those of all ranks. Each line is handed to the system
  * at once. A write that fails (a full disk) ends the log with one warning, never the training.

@@ -231,6 +231,7 @@ struct source {
 	int core;        /* that it was called on */
 	bool other;      /* thread than the test's */
 	bool interrupts; /* that thread takes SIGTERM */
+	int policy;      /* by which it is scheduled */
 	pthread_t test;
 };
 
@@ -244,6 +245,7 @@ static stretto_status make(void *context, size_t step, float *x, uint8_t *labels
 	source->core = sched_getcpu();
 	source->other = !pthread_equal(pthread_self(), source->test);
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	source->policy = sched_getscheduler(0);
 	source->interrupts = !sigismember(&blocked, SIGTERM);
 	if (step == source->failing)
 		return STRETTO_SYSTEM;
@@ -301,6 +303,7 @@ static void test_order(void **state)
 		assert_int_equal(source.calls, 500 - 123);
 		assert_int_equal(source.other, aheads[i] > 0);
 		assert_int_equal(source.interrupts, aheads[i] == 0);
+		assert_int_equal(source.policy == SCHED_BATCH, aheads[i] > 0);
 	}
 	stretto_prefetch_free(NULL);
 }

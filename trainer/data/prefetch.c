@@ -101,7 +101,10 @@ static bool wait_for_room(struct stretto_prefetch *prefetch)
 static void *run(void *argument)
 {
 	struct stretto_prefetch *prefetch = argument;
+	const struct sched_param none = {.sched_priority = 0};
 
+	/* Never before a thread that wakes on the same core, as those of the progress do. */
+	sched_setscheduler(0, SCHED_BATCH, &none);
 	pthread_mutex_lock(&prefetch->lock);
 	while (prefetch->status == STRETTO_OK && wait_for_room(prefetch)) {
 		stretto_status status;

@@ -8,7 +8,7 @@
  * Batches come in the order of their steps, with the bits that they have without a thread: the same
  * function makes them, from the step alone. What is ahead is in no checkpoint: who resumes begins at
  * another step. The thread sleeps on a condition variable while all buffers are full, is bound to the
- * core that it is given, and takes no signals.
+ * core that it is given, lets whoever else wakes there go first (SCHED_BATCH), and takes no signals.
  *
  * Threads: one at a time calls; the thread of this file is the only other one.
  */
