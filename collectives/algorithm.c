@@ -28,6 +28,9 @@
 	X(stretto_scatter_binomial)                                                                \
 	X(stretto_scatter_linear)                                                                  \
 	X(stretto_allgather_bruck)                                                                 \
+	X(stretto_allreduce_flat)                                                                  \
+	X(stretto_allreduce_direct)                                                                \
+	X(stretto_barrier_flat)                                                                    \
 	X(stretto_allgatherv_ring)                                                                 \
 	X(stretto_allgatherv_bruck)                                                                \
 	X(stretto_alltoallv_pairwise)                                                              \

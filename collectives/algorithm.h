@@ -26,6 +26,7 @@ struct stretto_group {
 	int most;                        /* and at most; they share the node's way to the others */
 	const struct stretto_link *link; /* between any two: the slowest there is */
 	const struct stretto_link *near; /* between two of a node; `link` if that is no faster */
+	bool board; /* the ranks have each other's memory mapped (runtime/board.h) */
 };
 
 struct stretto_algorithm {
@@ -59,6 +60,9 @@ struct stretto_algorithm {
 	 * another one of them: what ranks know of the sizes differs.
 	 */
 	bool alike;
+	/* Bytes (counted as for cost) it can do, in one window then; 0: any number. */
+	size_t most;
+	bool mapped; /* makes schedules without messages: all ranks on one node, see board.h */
 };
 
 /* All algorithms, ended by NULL. */

@@ -18,7 +18,8 @@ static bool same_shape(const struct stretto_shape *a, const struct stretto_shape
 {
 	return a->collective == b->collective && a->rank == b->rank && a->size == b->size &&
 	       a->root == b->root && a->count == b->count && a->stride == b->stride &&
-	       a->in_place == b->in_place && a->scaled == b->scaled && same_nodes(a, b) &&
+	       a->in_place == b->in_place && a->in_mapped == b->in_mapped &&
+	       a->out_mapped == b->out_mapped && a->scaled == b->scaled && same_nodes(a, b) &&
 	       stretto_counts_same(a->counts, b->counts, a->size);
 }
 

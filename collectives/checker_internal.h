@@ -83,6 +83,26 @@ uint64_t stretto_check_random(struct stretto_check *check);
 /* Runs all schedules to their end in a random order, as check->eager and check->fused say. */
 void stretto_check_execute(struct stretto_check *check);
 
+/* The same for schedules without messages, each rank in order: checker_mapped.c. */
+void stretto_check_execute_mapped(struct stretto_check *check);
+
+/*
+ * What both use. The memory of a rank before the operation; spans in the memory of a rank, for a
+ * step (a fault if nothing has written what is read); check->result = a op b; and what a FINAL step
+ * made. stretto_check_fail_step() is stretto_check_fail(): "rank R, step 3: SEND ...: what".
+ */
+void stretto_check_fill_memory(struct stretto_check *check, int rank);
+void stretto_check_read(struct stretto_check *check, const struct stretto_node *node, int rank,
+			const struct stretto_span *span, struct stretto_runs *data);
+void stretto_check_write(struct stretto_check *check, int rank, const struct stretto_span *span,
+			 const struct stretto_runs *data);
+void stretto_check_combine(struct stretto_check *check, const struct stretto_node *node,
+			   const struct stretto_runs *a, const struct stretto_runs *b);
+void stretto_check_finish(struct stretto_check *check, const struct stretto_node *node,
+			  struct stretto_runs *data);
+void stretto_check_fail_step(struct stretto_check *check, const struct stretto_node *node,
+			     const char *what);
+
 /* The set of ranks that `rank` knows to have entered when it is done, one bit each. */
 uint64_t *stretto_check_known(struct stretto_check *check, int rank);
 

@@ -13,9 +13,8 @@ uint64_t stretto_check_mix(uint64_t a, uint64_t b)
 	return z ^ (z >> 29);
 }
 
-/* stretto_check_fail() for a step: "rank R, step 3: SEND ...: what". */
-static void fail_step(struct stretto_check *check, const struct stretto_node *node,
-		      const char *what)
+void stretto_check_fail_step(struct stretto_check *check, const struct stretto_node *node,
+			     const char *what)
 {
 	char text[200];
 	stretto_step_text(&check->schedules[node->rank], node->index, text, sizeof(text));
@@ -24,11 +23,10 @@ static void fail_step(struct stretto_check *check, const struct stretto_node *no
 
 /* --- A rank's memory --- */
 
-/* Reads a span for a step; a fault if nothing has written it. */
-static void read_span(struct stretto_check *check, const struct stretto_node *node,
-		      const struct stretto_span *span, struct stretto_runs *data)
+void stretto_check_read(struct stretto_check *check, const struct stretto_node *node, int rank,
+			const struct stretto_span *span, struct stretto_runs *data)
 {
-	const struct stretto_shape *shape = &check->schedules[node->rank].shape;
+	const struct stretto_shape *shape = &check->schedules[rank].shape;
 	char text[80];
 
 	data->count = 0;
@@ -36,7 +34,7 @@ static void read_span(struct stretto_check *check, const struct stretto_node *no
 	if (span->count == 0)
 		return;
 	stretto_check_need(
-		check, stretto_runs_read(&check->memory[node->rank],
+		check, stretto_runs_read(&check->memory[rank],
 					 stretto_check_position(shape, span->buffer, span->first),
 					 span->count, data));
 	for (size_t i = 0; i < data->count; i++)
@@ -44,18 +42,18 @@ static void read_span(struct stretto_check *check, const struct stretto_node *no
 			snprintf(text, sizeof(text), "reads %s[%zu], which nothing has written",
 				 stretto_check_buffer_name(span->buffer),
 				 span->first + data->list[i].first);
-			fail_step(check, node, text);
+			stretto_check_fail_step(check, node, text);
 			return;
 		}
 }
 
-static void write_span(struct stretto_check *check, const struct stretto_node *node,
-		       const struct stretto_span *span, const struct stretto_runs *data)
+void stretto_check_write(struct stretto_check *check, int rank, const struct stretto_span *span,
+			 const struct stretto_runs *data)
 {
-	const struct stretto_shape *shape = &check->schedules[node->rank].shape;
+	const struct stretto_shape *shape = &check->schedules[rank].shape;
 	stretto_check_need(
 		check,
-		stretto_runs_write(&check->memory[node->rank],
+		stretto_runs_write(&check->memory[rank],
 				   stretto_check_position(shape, span->buffer, span->first), data));
 }
 
@@ -77,8 +75,7 @@ static void write_input(struct stretto_check *check, int rank, struct stretto_sp
 							     data));
 }
 
-/* The memory of a rank before the operation. */
-static void fill_memory(struct stretto_check *check, int rank)
+void stretto_check_fill_memory(struct stretto_check *check, int rank)
 {
 	const struct stretto_schedule *schedule = &check->schedules[rank];
 	const struct stretto_shape *shape = &schedule->shape;
@@ -122,16 +119,14 @@ static struct stretto_run combine_runs(struct stretto_check *check, const struct
 	if (a.element != b.element) {
 		snprintf(text, sizeof(text), "adds element %zu to element %zu", b.element,
 			 a.element);
-		fail_step(check, node, text);
+		stretto_check_fail_step(check, node, text);
 	}
 	return run;
 }
 
-/* check->result = check->left op check->right, elementwise. */
-static void combine(struct stretto_check *check, const struct stretto_node *node)
+void stretto_check_combine(struct stretto_check *check, const struct stretto_node *node,
+			   const struct stretto_runs *a, const struct stretto_runs *b)
 {
-	const struct stretto_runs *a = &check->left;
-	const struct stretto_runs *b = &check->right;
 	size_t i = 0;
 	size_t j = 0;
 
@@ -151,9 +146,9 @@ static void combine(struct stretto_check *check, const struct stretto_node *node
 	}
 }
 
-/* Counts a FINAL step on what it makes; a fault if that is not the whole sum. */
-static void finish(struct stretto_check *check, const struct stretto_node *node,
-		   struct stretto_runs *data)
+/* A fault if what a FINAL step made is not the whole sum. */
+void stretto_check_finish(struct stretto_check *check, const struct stretto_node *node,
+			  struct stretto_runs *data)
 {
 	char what[80];
 	char text[120];
@@ -167,7 +162,7 @@ static void finish(struct stretto_check *check, const struct stretto_node *node,
 		stretto_check_describe_sum(check, data->list[i].sum, what, sizeof(what));
 		snprintf(text, sizeof(text), "is final, but its element %zu %s",
 			 data->list[i].element, what);
-		fail_step(check, node, text);
+		stretto_check_fail_step(check, node, text);
 		return;
 	}
 }
@@ -175,18 +170,18 @@ static void finish(struct stretto_check *check, const struct stretto_node *node,
 static void reduce(struct stretto_check *check, const struct stretto_node *node)
 {
 	const struct stretto_step *step = node->step;
-	read_span(check, node, &step->a, &check->left);
-	read_span(check, node, &step->b, &check->right);
-	combine(check, node);
-	finish(check, node, &check->result);
-	write_span(check, node, &step->dst, &check->result);
+	stretto_check_read(check, node, node->rank, &step->a, &check->left);
+	stretto_check_read(check, node, node->rank, &step->b, &check->right);
+	stretto_check_combine(check, node, &check->left, &check->right);
+	stretto_check_finish(check, node, &check->result);
+	stretto_check_write(check, node->rank, &step->dst, &check->result);
 }
 
 static void copy(struct stretto_check *check, const struct stretto_node *node)
 {
-	read_span(check, node, &node->step->a, &check->left);
-	finish(check, node, &check->left);
-	write_span(check, node, &node->step->dst, &check->left);
+	stretto_check_read(check, node, node->rank, &node->step->a, &check->left);
+	stretto_check_finish(check, node, &check->left);
+	stretto_check_write(check, node->rank, &node->step->dst, &check->left);
 }
 
 /* --- One execution --- */
@@ -270,7 +265,7 @@ static void start(struct stretto_check *check, struct stretto_node *node)
 		return;
 	case STRETTO_STEP_SEND:
 		if (check->eager) {
-			read_span(check, node, &node->step->a, &node->payload);
+			stretto_check_read(check, node, node->rank, &node->step->a, &node->payload);
 			offer(check, node, ACTION_END);
 		}
 		if (partner->posted)
@@ -279,6 +274,8 @@ static void start(struct stretto_check *check, struct stretto_node *node)
 	case STRETTO_STEP_RECV:
 		if (partner->posted)
 			offer(check, node, ACTION_END);
+		return;
+	default: /* of checker_mapped.c */
 		return;
 	}
 }
@@ -290,7 +287,7 @@ static void end_fused(struct stretto_check *check, struct stretto_node *recv)
 	gather_known(check, node);
 	reduce(check, node);
 	stretto_check_need(check, stretto_runs_reset(&check->left, recv->step->dst.count));
-	write_span(check, recv, &recv->step->dst, &check->left);
+	stretto_check_write(check, recv->rank, &recv->step->dst, &check->left);
 	node->waiting = 0;
 	complete(check, node);
 }
@@ -302,8 +299,9 @@ static void end(struct stretto_check *check, struct stretto_node *node)
 
 	if (node->step->kind == STRETTO_STEP_RECV) {
 		if (!check->eager)
-			read_span(check, partner, &partner->step->a, &partner->payload);
-		write_span(check, node, &node->step->dst, &partner->payload);
+			stretto_check_read(check, partner, partner->rank, &partner->step->a,
+					   &partner->payload);
+		stretto_check_write(check, node->rank, &node->step->dst, &partner->payload);
 		learn(check, known_of(check, node), known_of(check, partner));
 		if (!check->eager)
 			offer(check, partner, ACTION_END);
@@ -344,7 +342,7 @@ static void reset(struct stretto_check *check)
 	check->done_count = 0;
 	memset(check->known, 0, sets * check->known_words * sizeof(*check->known));
 	for (int r = 0; r < check->size; r++)
-		fill_memory(check, r);
+		stretto_check_fill_memory(check, r);
 	for (size_t i = 0; i < check->node_count; i++) {
 		struct stretto_node *node = &check->nodes[i];
 		node->posted = false;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "collectives/executor.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "collectives/combine.h"
@@ -269,6 +268,8 @@ static stretto_status start_step(struct stretto_exec_slot *slot, int index)
 	case STRETTO_STEP_COPY:
 		run_copy(slot, step);
 		break;
+	default: /* runs in mapped.c */
+		return STRETTO_INTERNAL;
 	}
 	complete(slot, index);
 	return STRETTO_OK;
@@ -447,129 +448,26 @@ static bool fail(struct stretto_work *work, stretto_status status)
 	return true;
 }
 
-static void finished(struct stretto_work *work, stretto_status status)
+void stretto_exec_finished(struct stretto_exec *exec, stretto_status status)
 {
-	struct stretto_exec *exec = stretto_container_of(work, struct stretto_exec, work);
-
 	exec->status = status;
 	/* release: the results; partners are the acquire loads of those who wait or test */
 	atomic_store_explicit(&exec->done, 1, memory_order_release);
 }
 
-static const struct stretto_work_ops work_ops = {
+static void finished(struct stretto_work *work, stretto_status status)
+{
+	stretto_exec_finished(stretto_container_of(work, struct stretto_exec, work), status);
+}
+
+const struct stretto_work_ops stretto_exec_ops = {
 	.advance = advance,
 	.fail = fail,
 	.describe = stretto_describe,
 	.finished = finished,
 };
 
-static bool add_peer(struct stretto_exec *exec, int peer)
-{
-	for (int i = 0; i < exec->peer_count; i++)
-		if (exec->peers[i] == peer)
-			return true;
-	if (exec->peer_count == exec->plan.comm->size)
-		return false;
-	exec->peers[exec->peer_count++] = peer;
-	return true;
-}
-
-static stretto_status list_peers(struct stretto_exec *exec)
-{
-	const struct stretto_schedule *schedules[] = {exec->plan.full, exec->plan.rest,
-						      exec->plan.seal};
-
-	exec->peers = calloc((size_t)exec->plan.comm->size, sizeof *exec->peers);
-	if (!exec->peers)
-		return STRETTO_NO_MEMORY;
-	for (int s = 0; s < 3; s++)
-		for (int i = 0; schedules[s] && i < schedules[s]->step_count; i++)
-			if (schedules[s]->steps[i].peer >= 0 &&
-			    !add_peer(exec, schedules[s]->steps[i].peer))
-				return STRETTO_INTERNAL;
-	return STRETTO_OK;
-}
-
-static stretto_status allocate_slots(struct stretto_exec *exec)
-{
-	const struct stretto_exec_plan *plan = &exec->plan;
-	int steps = plan->full->step_count;
-	size_t tmp = plan->full->tmp_count;
-
-	if (plan->rest && plan->rest->step_count > steps)
-		steps = plan->rest->step_count;
-	if (plan->seal && plan->seal->step_count > steps)
-		steps = plan->seal->step_count;
-	exec->step_capacity = steps + 1;
-	if (plan->rest && plan->rest->tmp_count > tmp)
-		tmp = plan->rest->tmp_count;
-	tmp = (tmp * plan->element_size + 63) / 64 * 64;
-	exec->slot_count = plan->windows < plan->in_flight ? plan->windows : plan->in_flight;
-	exec->slots = calloc(exec->slot_count, sizeof *exec->slots);
-	if (!exec->slots)
-		return STRETTO_NO_MEMORY;
-	if (tmp > 0) {
-		void *base;
-		stretto_status status = stretto_alloc(plan->comm, tmp * exec->slot_count, &base);
-
-		if (status != STRETTO_OK)
-			return status;
-		exec->tmp = base;
-		exec->region[STRETTO_BUF_TMP] =
-			stretto_memory_find(&plan->comm->world->memory, base, 1);
-	}
-	for (size_t i = 0; i < exec->slot_count; i++) {
-		struct stretto_exec_slot *slot = &exec->slots[i];
-
-		slot->exec = exec;
-		slot->tmp = exec->tmp + i * tmp;
-		slot->steps = calloc((size_t)steps + 1, sizeof *slot->steps);
-		slot->ready = calloc((size_t)steps + 1, sizeof *slot->ready);
-		if (!slot->steps || !slot->ready)
-			return STRETTO_NO_MEMORY;
-	}
-	return STRETTO_OK;
-}
-
-stretto_status stretto_exec_new(const struct stretto_exec_plan *plan, struct stretto_exec **out)
-{
-	struct stretto_exec *exec = calloc(1, sizeof *exec);
-	stretto_status status;
-
-	if (!exec)
-		return STRETTO_NO_MEMORY;
-	exec->plan = *plan;
-	exec->work.ops = &work_ops;
-	exec->work.comm = plan->comm;
-	stretto_list_init(&exec->work.link);
-	stretto_list_init(&exec->work.queue);
-	status = list_peers(exec);
-	if (status == STRETTO_OK)
-		status = allocate_slots(exec);
-	if (status != STRETTO_OK) {
-		stretto_exec_free(exec);
-		return status;
-	}
-	*out = exec;
-	return STRETTO_OK;
-}
-
-void stretto_exec_free(struct stretto_exec *exec)
-{
-	if (!exec)
-		return;
-	for (size_t i = 0; exec->slots && i < exec->slot_count; i++) {
-		free(exec->slots[i].steps);
-		free(exec->slots[i].ready);
-	}
-	free(exec->slots);
-	free(exec->peers);
-	if (exec->tmp)
-		stretto_free(exec->plan.comm, exec->tmp);
-	free(exec);
-}
-
-void stretto_exec_start(struct stretto_exec *exec, const struct stretto_exec_call *call)
+void stretto_exec_prepare(struct stretto_exec *exec, const struct stretto_exec_call *call)
 {
 	const struct stretto_exec_plan *plan = &exec->plan;
 	size_t shift = plan->first * plan->element_size;
@@ -593,5 +491,14 @@ void stretto_exec_start(struct stretto_exec *exec, const struct stretto_exec_cal
 	exec->work.attended = call->attended;
 	/* relaxed: the submission publishes it */
 	atomic_store_explicit(&exec->done, 0, memory_order_relaxed);
-	stretto_channel_submit(plan->channel, &exec->work);
+	if (plan->full->mapped)
+		stretto_mapped_start(exec);
+}
+
+void stretto_exec_submit(struct stretto_exec *exec)
+{
+	if (exec->plan.board)
+		/* relaxed: looked at by this thread, which sees its own additions */
+		atomic_fetch_add_explicit(&exec->plan.board->works, 1, memory_order_relaxed);
+	stretto_channel_submit(exec->plan.channel, &exec->work);
 }

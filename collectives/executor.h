@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "collectives/kernels.h"
+#include "collectives/mapped.h"
 #include "collectives/schedule.h"
 #include "runtime/channel.h"
 
@@ -59,6 +60,9 @@ struct stretto_exec_counts {
 	uint64_t fused;        /* receives that were reduced on arrival */
 	uint64_t copied_bytes; /* by COPY steps */
 	uint64_t again;        /* posts that had to be tried again */
+	/* Of schedules without messages: */
+	uint64_t read_bytes;    /* operands, and what was copied */
+	uint64_t written_bytes; /* results, and copies */
 };
 
 /* What a part is made from. */
@@ -74,6 +78,8 @@ struct stretto_exec_plan {
 	size_t window;                       /* elements of a whole one */
 	size_t in_flight;                    /* windows at a time, at most */
 	size_t element_size;                 /* bytes */
+	struct stretto_board
+		*board; /* of schedules without messages, else NULL; outlives the part */
 };
 
 /* Added to the op of a signature where STRETTO_REPRODUCIBLE decides on the order of the ranks. */
@@ -116,19 +122,28 @@ struct stretto_exec {
 	size_t windows_left; /* not complete */
 	int *peers;          /* ranks that the schedules talk to, as these count; owned */
 	int peer_count;
-	int step_capacity; /* of each slot's steps and queue */
-	bool started;      /* endpoints exist, first windows are in their slots */
+	int step_capacity;            /* of each slot's steps and queue */
+	bool started;                 /* endpoints exist, first windows are in their slots */
+	struct stretto_mapped mapped; /* instead of slots, where schedules have no messages */
 	struct stretto_exec_counts counts;
 	stretto_status status; /* how it ended; valid once done */
 	atomic_uint done;      /* 1 when it has ended */
 };
+
+/* How a channel runs a part with messages; for one without, see mapped.h. */
+extern const struct stretto_work_ops stretto_exec_ops;
 
 /* Allocates a part. The caller ends it with stretto_exec_free(). STRETTO_NO_MEMORY. */
 stretto_status stretto_exec_new(const struct stretto_exec_plan *plan, struct stretto_exec **exec);
 /* The part is not running. NULL does nothing. */
 void stretto_exec_free(struct stretto_exec *exec);
 
+/* Sets the part up for a call. Then either it is submitted, or see mapped.h. */
+void stretto_exec_prepare(struct stretto_exec *exec, const struct stretto_exec_call *call);
 /* Hands the part to its channel. exec->done becomes 1 when it has ended; exec->status says how. */
-void stretto_exec_start(struct stretto_exec *exec, const struct stretto_exec_call *call);
+void stretto_exec_submit(struct stretto_exec *exec);
+
+/* Says that a part has ended. Baton. */
+void stretto_exec_finished(struct stretto_exec *exec, stretto_status status);
 
 #endif

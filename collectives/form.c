@@ -83,10 +83,10 @@ struct stretto_coll_args stretto_form_normal(const struct stretto_comm *comm,
 {
 	struct stretto_coll_args form = *args;
 
-	if (!stretto_traits_of(form.collective)->reduces)
+	if (!stretto_traits_of(form.collective)->reduces) {
 		form.op = STRETTO_SUM;
-	if (!stretto_traits_of(form.collective)->reduces)
 		form.scale = NULL;
+	}
 	if (!stretto_traits_of(form.collective)->rooted)
 		form.root = 0;
 	if (form.collective == STRETTO_BARRIER) {

@@ -9,8 +9,11 @@
 #include "collectives/form.h"
 #include "collectives/traits.h"
 #include "collectives/types.h"
-#include "runtime/clock.h"
+#include "runtime/board.h"
 #include "runtime/log.h"
+
+/* Requests of short operations that are at hand without a lock. */
+enum { HOT_REQUESTS = 8 };
 
 /* What the collectives keep of a communicator. */
 struct coll_state {
@@ -18,6 +21,9 @@ struct coll_state {
 	struct stretto_list schedules; /* struct stretto_cached_schedule */
 	struct stretto_list requests;  /* unused struct stretto_request, last used first */
 	size_t request_count;
+	struct stretto_board *board; /* once an algorithm needs it, else NULL; owned */
+	/* Of the thread that starts operations: the last short ones, by form; owned. See run_short(). */
+	struct stretto_request *hot[HOT_REQUESTS];
 };
 
 static void release(struct stretto_request *request)
@@ -42,7 +48,10 @@ static void free_state(void *extension)
 
 	STRETTO_LIST_FOR_SAFE (it, &state->requests)
 		release(stretto_container_of(it, struct stretto_request, link));
+	for (int i = 0; i < HOT_REQUESTS; i++)
+		release(state->hot[i]);
 	stretto_schedules_free(&state->schedules);
+	stretto_board_free(state->board);
 	pthread_mutex_destroy(&state->lock);
 	free(state);
 }
@@ -65,7 +74,7 @@ static struct coll_state *state_of(struct stretto_comm *comm)
 }
 
 /* Whether the operation must combine in the order of the ranks. */
-static bool is_reproducible(const struct stretto_request *request)
+bool stretto_request_reproducible(const struct stretto_request *request)
 {
 	return request->comm->world->config.reproducible &&
 	       stretto_traits_of(request->args.collective)->reduces;
@@ -73,12 +82,14 @@ static bool is_reproducible(const struct stretto_request *request)
 
 /*
  * Whether the schedule counts ranks by their places in the topology's order, which keeps neighbours
- * close. Where blocks of a buffer belong to ranks it counts as the communicator does; and where the
- * order of the ranks decides on the bits, so that these do not depend on the nodes.
+ * close; without messages there are none. Where blocks of a buffer belong to ranks it counts as the
+ * communicator does; and where the order of the ranks decides on the bits, so that these do not
+ * depend on the nodes.
  */
 static bool is_ordered(const struct stretto_request *request)
 {
-	return !is_reproducible(request) && !stretto_traits_blocks(request->args.collective);
+	return !stretto_request_reproducible(request) && !request->choice.algorithm->mapped &&
+	       !stretto_traits_blocks(request->args.collective);
 }
 
 /* One schedule of `count` elements of the vector (or of each block) for the request. */
@@ -97,6 +108,8 @@ static stretto_status schedule_for(const struct stretto_request *request,
 		.count = count,
 		.stride = request->args.count,
 		.in_place = request->in_place,
+		.in_mapped = request->in_mapped,
+		.out_mapped = request->out_mapped,
 		.scaled = request->args.scale && algorithm->collective != STRETTO_BARRIER,
 		.counts = algorithm->collective != STRETTO_BARRIER ? request->counts : NULL,
 	};
@@ -133,6 +146,7 @@ static stretto_status add_part(struct stretto_request *request, struct stretto_c
 		.windows = window ? (count + window - 1) / window : 1,
 		.in_flight = request->comm->world->config.windows,
 		.element_size = stretto_type_size(request->args.type),
+		.board = request->board,
 	};
 	size_t rest = window ? count % window : 0;
 	stretto_status status = schedule_for(request, algorithm, window, &plan.full);
@@ -175,6 +189,8 @@ static stretto_status add_parts(struct stretto_request *request)
 
 	if (request->counts) /* one window of all blocks, which no stripe cuts alike */
 		return add_part(request, world->channels[0], 0, request->choice.window);
+	if (request->board)
+		return add_part(request, world->channels[0], 0, request->args.count);
 	speeds_for(request->comm, speeds);
 	made = stretto_stripes(request->args.count, element, speeds, world->config.channels,
 			       stripes);
@@ -215,6 +231,40 @@ static stretto_status take_counts(struct stretto_request *request)
 	return status;
 }
 
+/* Whether the ranks can map the caller's buffer; an empty one needs no mapping. */
+static bool is_mapped(struct stretto_comm *comm, const void *buffer, size_t bytes)
+{
+	const struct stretto_region *region =
+		buffer && bytes ? stretto_memory_find(&comm->world->memory, buffer, bytes) : NULL;
+
+	return region && region->fd >= 0;
+}
+
+/* Finds out whether buffers are mapped, where the schedule depends on it. */
+static void look_at_buffers(struct stretto_request *request, const struct stretto_coll_args *args)
+{
+	size_t in_bytes, out_bytes;
+
+	stretto_form_bytes(request->comm, &request->args, &in_bytes, &out_bytes);
+	request->in_mapped = is_mapped(request->comm, args->in, in_bytes);
+	request->out_mapped = is_mapped(request->comm, args->out, out_bytes);
+}
+
+/* The board of the communicator, made when first asked for. */
+static stretto_status get_board(struct stretto_request *request)
+{
+	struct stretto_comm *comm = request->comm;
+	struct coll_state *state = comm->extension;
+	stretto_status status = STRETTO_OK;
+
+	if (!state->board)
+		status = stretto_board_new(comm, comm->world->channels[0], &state->board);
+	request->board = state->board;
+	if (status == STRETTO_OK && stretto_board_possible(comm))
+		look_at_buffers(request, &request->args);
+	return status;
+}
+
 static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_args *args,
 			   struct stretto_request **out)
 {
@@ -236,6 +286,10 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 	if (status == STRETTO_OK) {
 		if (args->algorithm)
 			request->args.algorithm = request->choice.algorithm->name;
+		if (request->choice.algorithm->mapped)
+			status = get_board(request);
+	}
+	if (status == STRETTO_OK) {
 		status = add_parts(request);
 	}
 	if (status != STRETTO_OK) {
@@ -245,6 +299,18 @@ static stretto_status make(struct stretto_comm *comm, const struct stretto_coll_
 	log_choice(request);
 	*out = request;
 	return STRETTO_OK;
+}
+
+/* Whether the schedules of a request suit buffers: how others reach them may be built in. */
+static bool suits_buffers(const struct stretto_request *request,
+			  const struct stretto_coll_args *args)
+{
+	struct stretto_request asked = {.comm = request->comm, .args = *args};
+
+	if (!request->board || request->parts[0]->plan.full->on_board)
+		return true;
+	look_at_buffers(&asked, args);
+	return request->in_mapped == asked.in_mapped && request->out_mapped == asked.out_mapped;
 }
 
 static bool same_form(const struct stretto_request *request, const struct stretto_coll_args *args,
@@ -272,7 +338,7 @@ static struct stretto_request *reuse(struct stretto_comm *comm,
 		struct stretto_request *request =
 			stretto_container_of(it, struct stretto_request, link);
 
-		if (!same_form(request, args, in_place))
+		if (!same_form(request, args, in_place) || !suits_buffers(request, args))
 			continue;
 		stretto_list_remove(it);
 		state->request_count--;
@@ -287,7 +353,7 @@ static struct stretto_request *reuse(struct stretto_comm *comm,
 }
 
 /* Keeps a request for later, and lets the one go that was not used for longest. */
-static void keep(struct stretto_request *request)
+void stretto_request_keep(struct stretto_request *request)
 {
 	struct coll_state *state = request->comm->extension;
 
@@ -303,8 +369,8 @@ static void keep(struct stretto_request *request)
 }
 
 /* Checks the arguments and finds or makes a request for them. */
-static stretto_status get(struct stretto_comm *comm, const struct stretto_coll_args *args,
-			  struct stretto_request **request)
+stretto_status stretto_request_get(struct stretto_comm *comm, const struct stretto_coll_args *args,
+				   struct stretto_request **request)
 {
 	struct stretto_coll_args form;
 	struct coll_state *state;
@@ -330,203 +396,44 @@ static stretto_status get(struct stretto_comm *comm, const struct stretto_coll_a
 	return status;
 }
 
-/* The op, with what else decides on the bits. */
-static uint8_t signed_op(const struct stretto_request *request)
+static struct stretto_request **hot_place(struct stretto_comm *comm,
+					  const struct stretto_coll_args *args)
 {
-	return (uint8_t)(request->args.op |
-			 (is_reproducible(request) ? STRETTO_SIGNED_REPRODUCIBLE : 0) |
-			 (request->args.scale ? STRETTO_SIGNED_SCALED : 0));
+	struct coll_state *state = comm->extension;
+	size_t hash = args->count + 3 * (size_t)args->type + 5 * (size_t)args->collective;
+
+	return &state->hot[hash % HOT_REQUESTS];
 }
 
-/* The algorithm, where all ranks must take the same. */
-static uint8_t signed_algorithm(const struct stretto_request *request)
-{
-	const struct stretto_algorithm *algorithm = request->choice.algorithm;
-
-	return algorithm->alike ? STRETTO_SIGNED_ANY : stretto_algorithm_index(algorithm);
-}
-
-static struct stretto_exec_call make_call(struct stretto_request *request)
-{
-	struct stretto_comm *comm = request->comm;
-	struct stretto_memory *memory = &comm->world->memory;
-	const struct stretto_coll_args *args = &request->args;
-	double timeout = comm->world->config.timeout_seconds;
-	size_t in_bytes, out_bytes;
-	struct stretto_exec_call call = {
-		.in = args->in,
-		.out = args->out,
-		.type = args->type,
-		.op = args->op,
-		.priority = args->priority,
-		.operation = &request->operation,
-		.deadline = timeout > 0 ? stretto_after(stretto_now(), timeout) : STRETTO_NEVER,
-		.signature = {.count = stretto_counts_sign(args, comm->size),
-			      .root = args->root,
-			      .collective = (uint8_t)args->collective,
-			      .type = (uint8_t)args->type,
-			      .op = signed_op(request),
-			      .algorithm = signed_algorithm(request)},
-	};
-
-	if (args->scale)
-		memcpy(call.scale, args->scale, stretto_type_size(args->type));
-	stretto_form_bytes(comm, args, &in_bytes, &out_bytes);
-	if (args->in && in_bytes)
-		call.in_region = stretto_memory_find(memory, args->in, in_bytes);
-	if (args->out && out_bytes)
-		call.out_region = stretto_memory_find(memory, args->out, out_bytes);
-	return call;
-}
-
-/* Starts a request; `waits` says that this thread will wait for it at once. */
-static stretto_status start(struct stretto_request *request, bool waits)
-{
-	stretto_status status = stretto_comm_state(request->comm);
-	struct stretto_exec_call call;
-
-	if (status != STRETTO_OK)
-		return status;
-	if (request->active)
-		return stretto_form_bad(&request->args,
-					"stretto_start of a request that is active");
-	status = stretto_comm_enter(request->comm, &request->operation, request->part_count);
-	if (status != STRETTO_OK)
-		return status;
-	call = make_call(request);
-	request->active = true;
-	if (waits)
-		stretto_channel_enter(request->parts[0]->plan.channel);
-	for (int i = 0; i < request->part_count; i++) {
-		call.attended = waits && i == 0;
-		stretto_exec_start(request->parts[i], &call);
-	}
-	return STRETTO_OK;
-}
-
-/* The first error among the parts, which have all ended. */
-static stretto_status outcome(const struct stretto_request *request)
-{
-	for (int i = 0; i < request->part_count; i++)
-		if (request->parts[i]->status != STRETTO_OK)
-			return request->parts[i]->status;
-	return STRETTO_OK;
-}
-
-/* Waits for the parts; the first one's channel was entered already if `entered`. */
-static stretto_status finish(struct stretto_request *request, bool entered)
-{
-	for (int i = 0; i < request->part_count; i++) {
-		struct stretto_exec *part = request->parts[i];
-
-		/* acquire: the results; partner is the executor's release */
-		if (!entered && atomic_load_explicit(&part->done, memory_order_acquire))
-			continue;
-		if (!entered)
-			stretto_channel_enter(part->plan.channel);
-		stretto_channel_wait(part->plan.channel, &part->done);
-		entered = false;
-	}
-	request->active = false;
-	return outcome(request);
-}
-
-stretto_status stretto_coll_init(struct stretto_comm *comm, const struct stretto_coll_args *args,
-				 struct stretto_request **request)
-{
-	stretto_status status = get(comm, args, request);
-
-	if (status == STRETTO_OK)
-		(*request)->persistent = true;
-	return status;
-}
-
-stretto_status stretto_start(struct stretto_request *request)
-{
-	return request ? start(request, false) : STRETTO_INVALID;
-}
-
-stretto_status stretto_test(struct stretto_request *request, bool *done)
-{
-	if (!request || !done)
-		return STRETTO_INVALID;
-	*done = false;
-	for (int i = 0; request->active && i < request->part_count; i++)
-		/* acquire: the results; partner is the executor's release */
-		if (!atomic_load_explicit(&request->parts[i]->done, memory_order_acquire))
-			return STRETTO_OK;
-	*done = true;
-	return request->active ? outcome(request) : STRETTO_OK;
-}
-
-stretto_status stretto_wait(struct stretto_request *request)
-{
-	stretto_status status = STRETTO_OK;
-
-	if (!request)
-		return STRETTO_OK;
-	if (request->active)
-		status = finish(request, false);
-	if (!request->persistent)
-		keep(request);
-	return status;
-}
-
-void stretto_request_free(struct stretto_request *request)
-{
-	if (!request)
-		return;
-	if (request->active) {
-		stretto_error("stretto_request_free: the request is active; wait for it first");
-		return;
-	}
-	request->persistent = false;
-	keep(request);
-}
-
-stretto_status stretto_coll_run(struct stretto_comm *comm, const struct stretto_coll_args *args)
+/*
+ * A request for arguments as good as those that made it, if there is one at hand. What was checked
+ * then is not checked again.
+ */
+struct stretto_request *stretto_request_hot(struct stretto_comm *comm,
+					    const struct stretto_coll_args *args)
 {
 	struct stretto_request *request = NULL;
-	stretto_status status = get(comm, args, &request);
 
-	if (status != STRETTO_OK)
-		return status;
-	status = start(request, true);
-	if (status == STRETTO_OK)
-		status = finish(request, true);
-	keep(request);
-	return status;
+	if (!comm || !args || !comm->extension)
+		return NULL;
+	request = *hot_place(comm, args);
+	if (!request || request->args.collective != args->collective ||
+	    request->args.type != args->type || request->args.count != args->count ||
+	    request->args.op != args->op || request->args.root != args->root || args->algorithm ||
+	    args->scale || !request->args.in != !args->in || !request->args.out != !args->out ||
+	    request->in_place != stretto_form_in_place(comm, args))
+		return NULL;
+	request->args.in = args->in;
+	request->args.out = args->out;
+	return request;
 }
 
-stretto_status stretto_coll_start(struct stretto_comm *comm, const struct stretto_coll_args *args,
-				  struct stretto_request **request)
+/* Keeps a short operation at hand, and another one no longer. */
+void stretto_request_keep_hot(struct stretto_request *request)
 {
-	struct stretto_request *made = NULL;
-	stretto_status status = request ? get(comm, args, &made) : STRETTO_INVALID;
+	struct stretto_request **place = hot_place(request->comm, &request->args);
 
-	if (status != STRETTO_OK)
-		return status;
-	status = start(made, false);
-	if (status != STRETTO_OK) {
-		keep(made);
-		return status;
-	}
-	*request = made;
-	return STRETTO_OK;
-}
-
-struct stretto_exec_counts stretto_request_counts(const struct stretto_request *request)
-{
-	struct stretto_exec_counts sum = {0};
-
-	for (int i = 0; i < request->part_count; i++) {
-		const struct stretto_exec_counts *counts = &request->parts[i]->counts;
-
-		sum.sends += counts->sends;
-		sum.sent_bytes += counts->sent_bytes;
-		sum.fused += counts->fused;
-		sum.copied_bytes += counts->copied_bytes;
-		sum.again += counts->again;
-	}
-	return sum;
+	if (*place)
+		stretto_request_keep(*place);
+	*place = request;
 }

@@ -17,7 +17,11 @@ struct tmp_use {
 void stretto_schedule_init(struct stretto_schedule *schedule, const struct stretto_shape *shape,
 			   const char *algorithm)
 {
-	*schedule = (struct stretto_schedule){.shape = *shape, .algorithm = algorithm};
+	*schedule = (struct stretto_schedule){
+		.shape = *shape,
+		.algorithm = algorithm,
+		.published = {{STRETTO_BUF_IN, 0, 0}, {STRETTO_BUF_OUT, 0, 0}},
+	};
 }
 
 void stretto_schedule_fini(struct stretto_schedule *schedule)
@@ -95,6 +99,70 @@ int stretto_schedule_reduce(struct stretto_schedule *schedule, struct stretto_sp
 	struct stretto_step step = {
 		.kind = STRETTO_STEP_REDUCE, .peer = -1, .dst = dst, .a = a, .b = b};
 	return append(schedule, step, after0, after1);
+}
+
+static int append_next(struct stretto_schedule *schedule, struct stretto_step step)
+{
+	schedule->mapped = true;
+	return append(schedule, step, STRETTO_NO_STEP, STRETTO_NO_STEP);
+}
+
+void stretto_schedule_publish(struct stretto_schedule *schedule, struct stretto_span in,
+			      struct stretto_span out)
+{
+	schedule->published[0] = in;
+	schedule->published[1] = out;
+}
+
+struct stretto_span stretto_schedule_on_board(struct stretto_schedule *schedule, size_t count)
+{
+	struct stretto_span shown = stretto_schedule_tmp(schedule, count);
+
+	schedule->on_board = true;
+	stretto_schedule_publish(schedule, shown, shown);
+	return shown;
+}
+
+int stretto_schedule_signal(struct stretto_schedule *schedule, int phase)
+{
+	return append_next(
+		schedule,
+		(struct stretto_step){.kind = STRETTO_STEP_SIGNAL, .peer = -1, .phase = phase});
+}
+
+int stretto_schedule_await(struct stretto_schedule *schedule, int peer, int phase)
+{
+	return append_next(
+		schedule,
+		(struct stretto_step){.kind = STRETTO_STEP_AWAIT, .peer = peer, .phase = phase});
+}
+
+void stretto_schedule_meet(struct stretto_schedule *schedule, int phase)
+{
+	const struct stretto_shape *shape = &schedule->shape;
+
+	stretto_schedule_signal(schedule, phase);
+	for (int k = 1; k < shape->size; k++)
+		stretto_schedule_await(schedule, (shape->rank + k) % shape->size, phase);
+}
+
+int stretto_schedule_reduce_all(struct stretto_schedule *schedule, struct stretto_span dst,
+				struct stretto_span a, struct stretto_span own, unsigned flags)
+{
+	return append_next(schedule, (struct stretto_step){.kind = STRETTO_STEP_REDUCE_ALL,
+							   .flags = flags,
+							   .peer = -1,
+							   .dst = dst,
+							   .a = a,
+							   .b = own});
+}
+
+int stretto_schedule_pull(struct stretto_schedule *schedule, int peer, struct stretto_span dst,
+			  struct stretto_span a)
+{
+	return append_next(
+		schedule,
+		(struct stretto_step){.kind = STRETTO_STEP_PULL, .peer = peer, .dst = dst, .a = a});
 }
 
 void stretto_schedule_final(struct stretto_schedule *schedule, int step)
@@ -192,6 +260,19 @@ struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int p
 	return span;
 }
 
+struct stretto_span stretto_aligned_part(enum stretto_buffer buffer, size_t count, int parts, int b)
+{
+	const size_t unit = 64;
+	struct stretto_span units = stretto_part(buffer, (count + unit - 1) / unit, parts, b);
+	size_t first = units.first * unit, stop = first + units.count * unit;
+
+	if (first > count)
+		first = count;
+	if (stop > count)
+		stop = count;
+	return (struct stretto_span){buffer, first, stop - first};
+}
+
 static bool same_span(const struct stretto_span *x, const struct stretto_span *y)
 {
 	return x->buffer == y->buffer && x->first == y->first && x->count == y->count;
@@ -260,12 +341,37 @@ static const char *spans_fault(const struct stretto_schedule *schedule,
 	return NULL;
 }
 
+/* The same for the steps between ranks with mapped memory; spans in peers' buffers are the checker's. */
+static const char *mapped_fault(const struct stretto_schedule *schedule,
+				const struct stretto_step *step)
+{
+	bool one_peer = step->kind == STRETTO_STEP_AWAIT || step->kind == STRETTO_STEP_PULL;
+	bool phased = step->kind == STRETTO_STEP_AWAIT || step->kind == STRETTO_STEP_SIGNAL;
+
+	if (step->kind < STRETTO_STEP_REDUCE)
+		return "a schedule has messages or mapped memory, not both";
+	if (one_peer && (step->peer < 0 || step->peer >= schedule->shape.size))
+		return "its peer is no rank of the group";
+	if (phased && (step->phase < 1 || step->phase > STRETTO_PHASE_MAX))
+		return "there is no such phase";
+	if (step->kind == STRETTO_STEP_COPY)
+		return spans_fault(schedule, step);
+	if (!span_fits(schedule, &step->dst) || !span_fits(schedule, &step->b))
+		return "a span leaves its buffer or its window";
+	if (step->dst.count != step->a.count ||
+	    (step->kind == STRETTO_STEP_REDUCE_ALL && step->dst.count != step->b.count))
+		return "its spans differ in length";
+	return NULL;
+}
+
 /* NULL, or what is wrong with step number `i`. */
 static const char *step_fault(const struct stretto_schedule *schedule, int i)
 {
 	const struct stretto_step *step = &schedule->steps[i];
 	bool message = step->kind == STRETTO_STEP_SEND || step->kind == STRETTO_STEP_RECV;
 
+	if (schedule->mapped)
+		return mapped_fault(schedule, step);
 	for (int k = 0; k < 2; k++)
 		if (step->after[k] != STRETTO_NO_STEP &&
 		    (step->after[k] < 0 || step->after[k] >= i))
@@ -456,6 +562,7 @@ static void action_text(const struct stretto_schedule *schedule, const struct st
 	span_text(&step->dst, dst, sizeof(dst));
 	const char *dst_text = step->dst.count > 0 ? dst : "nothing";
 	const char *a_text = span_text(&step->a, a, sizeof(a));
+	const char *to_all = step->flags & STRETTO_STEP_TO_ALL ? " of all" : "";
 	const char *b_text = span_text(&step->b, b, sizeof(b));
 	switch (step->kind) {
 	case STRETTO_STEP_SEND:
@@ -474,6 +581,18 @@ static void action_text(const struct stretto_schedule *schedule, const struct st
 			snprintf(buf, size, "RECV+REDUCE  from %d  %s = %s + %s", recv->peer,
 				 dst_text, same_span(&recv->dst, &step->a) ? "recv" : a_text,
 				 same_span(&recv->dst, &step->b) ? "recv" : b_text);
+		return;
+	case STRETTO_STEP_SIGNAL:
+		snprintf(buf, size, "SIGNAL  phase %d", step->phase);
+		return;
+	case STRETTO_STEP_AWAIT:
+		snprintf(buf, size, "AWAIT  %d  phase %d", step->peer, step->phase);
+		return;
+	case STRETTO_STEP_REDUCE_ALL:
+		snprintf(buf, size, "REDUCE  %s%s = sum of all %s", dst_text, to_all, a_text);
+		return;
+	case STRETTO_STEP_PULL:
+		snprintf(buf, size, "PULL  from %d  %s = its %s", step->peer, dst_text, a_text);
 		return;
 	}
 }

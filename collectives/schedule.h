@@ -12,6 +12,19 @@
  *                            all ranks must get the same bits. dst may be a or b exactly, never a part
  *   COPY    dst = a
  *
+ * Ranks that have each other's memory mapped (runtime/board.h) need no messages. Each *publishes* up
+ * to two spans of its own buffers, by default IN and OUT; a schedule for them has these steps:
+ *
+ *   SIGNAL      phase        all that came before is done: the others may go on
+ *   AWAIT       peer, phase  waits until the peer has signalled that phase
+ *   REDUCE_ALL  dst = op over all ranks of their published input at span a, in the order of
+ *               allreduce_doubling.c; with STRETTO_STEP_TO_ALL the result also goes into
+ *               every rank's published output, at the span dst
+ *   PULL        peer, dst = a, where a is in the peer's published input or output
+ *   COPY        as above
+ *
+ * They wait for nothing but the step before: a rank runs them one after the other.
+ *
  * A step starts when the (up to two) earlier steps it waits for are complete. Steps that are not
  * ordered by these run in any order, also at the same time.
  *
@@ -50,6 +63,10 @@ enum stretto_step_kind {
 	STRETTO_STEP_RECV,
 	STRETTO_STEP_REDUCE,
 	STRETTO_STEP_COPY,
+	STRETTO_STEP_SIGNAL,
+	STRETTO_STEP_AWAIT,
+	STRETTO_STEP_REDUCE_ALL,
+	STRETTO_STEP_PULL,
 };
 
 /* Elements [first, first + count) of a buffer. count may be 0: a message without payload. */
@@ -60,7 +77,15 @@ struct stretto_span {
 };
 
 /* Flags of a step. OWN: the operand is this rank's input, to be multiplied; see premul.h. */
-enum { STRETTO_STEP_FINAL = 1, STRETTO_STEP_OWN_A = 2, STRETTO_STEP_OWN_B = 4 };
+enum {
+	STRETTO_STEP_FINAL = 1,
+	STRETTO_STEP_OWN_A = 2,
+	STRETTO_STEP_OWN_B = 4,
+	STRETTO_STEP_TO_ALL = 8, /* see REDUCE_ALL */
+};
+
+/* Phases of a SIGNAL. */
+enum { STRETTO_PHASE_MAX = 3 };
 
 /* No step, in `after` and `fused`. */
 enum { STRETTO_NO_STEP = -1 };
@@ -68,7 +93,8 @@ enum { STRETTO_NO_STEP = -1 };
 struct stretto_step {
 	enum stretto_step_kind kind;
 	unsigned flags;          /* STRETTO_STEP_... */
-	int peer;                /* SEND, RECV: the other rank; else -1 */
+	int peer;                /* SEND, RECV, AWAIT, PULL: the other rank; else -1 */
+	int phase;               /* SIGNAL, AWAIT: from 1 on */
 	struct stretto_span dst; /* RECV, REDUCE, COPY */
 	struct stretto_span a;   /* SEND, REDUCE, COPY */
 	struct stretto_span b;   /* REDUCE */
@@ -104,6 +130,9 @@ struct stretto_shape {
 	size_t stride; /* elements between blocks of IN or OUT, >= count */
 	bool in_place; /* see above */
 	bool scaled;   /* each rank's input is multiplied before it is added; see premul.h */
+	/* Whether peers can map this rank's buffers; only schedules without messages look. */
+	bool in_mapped;
+	bool out_mapped;
 	/*
 	 * Of a collective whose blocks vary: theirs; `count` and `stride` say nothing then, and the
 	 * window is all there is. Borrowed from what outlives all schedules. NULL: all are alike.
@@ -125,7 +154,11 @@ struct stretto_schedule {
 	int capacity;     /* of steps */
 	int *followers;   /* all steps' followers, one array; owned */
 	size_t tmp_count; /* elements of TMP */
-	bool failed;      /* memory ran out while building; seal reports it */
+	bool mapped;      /* has SIGNAL and AWAIT: runs in order, without messages */
+	bool on_board;    /* TMP is this rank's payload on the board, and is what it publishes */
+	/* Where what this rank publishes as its input and as its output begins. */
+	struct stretto_span published[2];
+	bool failed; /* memory ran out while building; seal reports it */
 };
 
 /* Starts an empty schedule for a shape. Never fails; end with stretto_schedule_fini(). */
@@ -145,6 +178,21 @@ int stretto_schedule_copy(struct stretto_schedule *schedule, struct stretto_span
 			  struct stretto_span a, int after0, int after1);
 int stretto_schedule_reduce(struct stretto_schedule *schedule, struct stretto_span dst,
 			    struct stretto_span a, struct stretto_span b, int after0, int after1);
+/* Steps without messages, each after the one before. What a rank publishes is set first. */
+void stretto_schedule_publish(struct stretto_schedule *schedule, struct stretto_span in,
+			      struct stretto_span out);
+/* Publishes `count` elements of TMP on the board itself; returns the span. */
+struct stretto_span stretto_schedule_on_board(struct stretto_schedule *schedule, size_t count);
+int stretto_schedule_signal(struct stretto_schedule *schedule, int phase);
+int stretto_schedule_await(struct stretto_schedule *schedule, int peer, int phase);
+/* SIGNAL and then AWAIT of all others, the next rank first. */
+void stretto_schedule_meet(struct stretto_schedule *schedule, int phase);
+/* `own` is this rank's operand; it may be another copy of what the rank published. */
+int stretto_schedule_reduce_all(struct stretto_schedule *schedule, struct stretto_span dst,
+				struct stretto_span a, struct stretto_span own, unsigned flags);
+int stretto_schedule_pull(struct stretto_schedule *schedule, int peer, struct stretto_span dst,
+			  struct stretto_span a);
+
 /* Sets STRETTO_STEP_FINAL on a step; ignores STRETTO_NO_STEP. */
 void stretto_schedule_final(struct stretto_schedule *schedule, int step);
 
@@ -174,6 +222,9 @@ struct stretto_span stretto_own(const struct stretto_shape *shape, enum stretto_
 
 /* Block b of `count` elements cut into `parts` parts that differ by at most one element. */
 struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int parts, int b);
+/* The same with parts that begin at multiples of 64 elements; the last ones may be short or empty. */
+struct stretto_span stretto_aligned_part(enum stretto_buffer buffer, size_t count, int parts,
+					 int b);
 
 /*
  * Writes one step as text into buf of `size` bytes, such as

@@ -7,6 +7,7 @@
 
 #include "collectives/counts.h"
 #include "collectives/traits.h"
+#include "runtime/board.h"
 #include "runtime/comm.h"
 #include "runtime/log.h"
 
@@ -63,10 +64,45 @@ static size_t total_bytes(const struct stretto_coll_args *args, int size)
 	return stretto_counts_elements(args, size) * stretto_type_size(args->type);
 }
 
-/* Bytes of the window, as the configuration or else the algorithm wants it. */
+/* Whether an algorithm works for a group at all; most do, if not all of them well. */
+static bool can_do(const struct stretto_group *group, const struct stretto_algorithm *algorithm,
+		   const struct stretto_coll_args *args)
+{
+	if (algorithm->mapped && (args->scale || !algorithm->suits(group)))
+		return false;
+	return algorithm->most == 0 || total_bytes(args, group->size) <= algorithm->most;
+}
+
+/* STRETTO_INVALID, logged, for an algorithm that a call asked for and that cannot do it. */
+static stretto_status check_can_do(const struct stretto_group *group,
+				   const struct stretto_algorithm *algorithm,
+				   const struct stretto_coll_args *args)
+{
+	const char *name = stretto_collective_name(algorithm->collective);
+
+	if (can_do(group, algorithm, args))
+		return STRETTO_OK;
+	if (algorithm->mapped && !algorithm->suits(group))
+		stretto_error("%s by %s: it is for two and more ranks of one node that map each "
+			      "other's memory, at no set pace",
+			      name, algorithm->name);
+	else if (algorithm->mapped && args->scale)
+		stretto_error("%s by %s: it cannot scale its input", name, algorithm->name);
+	else
+		stretto_error("%s by %s: it is for at most %zu bytes, not %zu", name,
+			      algorithm->name, algorithm->most, total_bytes(args, group->size));
+	return STRETTO_INVALID;
+}
+
+/*
+ * Bytes of the window, as the configuration or else the algorithm wants it. What is limited to a
+ * payload of the board has one window: nobody waits before the next for those who still read.
+ */
 static size_t window_bytes(const struct stretto_config *config, const struct stretto_group *group,
 			   const struct stretto_algorithm *algorithm, size_t bytes)
 {
+	if (algorithm->most > 0)
+		return algorithm->most;
 	return config->window_bytes > 0 ? config->window_bytes : algorithm->window(group, bytes);
 }
 
@@ -224,7 +260,8 @@ static const struct stretto_algorithm *cheapest(const struct stretto_config *con
 		for (size_t i = 0; stretto_algorithms[i]; i++) {
 			const struct stretto_algorithm *one = stretto_algorithms[i];
 			if (one->collective != args->collective || (pass == 1 && one == best) ||
-			    (one->suits && !one->suits(group)) || is_barred(config, one))
+			    (one->suits && !one->suits(group)) || !can_do(group, one, args) ||
+			    is_barred(config, one))
 				continue;
 			double cost =
 				one->cost(group, bytes, window_bytes(config, group, one, bytes));
@@ -268,6 +305,7 @@ struct stretto_group stretto_group_on_node(int size)
 		.most = size,
 		.link = &stretto_link_shm,
 		.near = &stretto_link_shm,
+		.board = size > 1,
 	};
 }
 
@@ -288,6 +326,7 @@ struct stretto_group stretto_group_tuned(const struct stretto_comm *comm,
 		.most = comm->topology.most,
 		.near = &links[0],
 		.link = &links[0],
+		.board = stretto_board_possible(comm),
 	};
 
 	links[0] = stretto_link_tuned(tuning, STRETTO_TUNING_NODE,
@@ -324,10 +363,13 @@ stretto_status stretto_select(const struct stretto_config *config,
 				      valid_names(config, args->collective, names, sizeof(names)));
 			return STRETTO_INVALID;
 		}
+		status = check_can_do(group, algorithm, args);
+		if (status != STRETTO_OK)
+			return status;
 		add_text(made.reason, sizeof(made.reason), "hint: asked for by the call");
-	} else if (algorithm) {
+	} else if (algorithm && can_do(group, algorithm, args)) {
 		add_text(made.reason, sizeof(made.reason), "environment: set by STRETTO_ALGORITHM");
-	} else if (fixed) {
+	} else if (fixed && can_do(group, fixed, args)) {
 		algorithm = fixed;
 		add_text(made.reason, sizeof(made.reason), "file: fixed by STRETTO_TUNING");
 	} else {
@@ -341,4 +383,14 @@ stretto_status stretto_select(const struct stretto_config *config,
 	set_window(args, group->size, window_bytes(config, group, algorithm, bytes), &made);
 	*choice = made;
 	return STRETTO_OK;
+}
+
+bool stretto_algorithm_can(const struct stretto_comm *comm,
+			   const struct stretto_algorithm *algorithm,
+			   const struct stretto_coll_args *args)
+{
+	struct stretto_link links[2];
+	const struct stretto_group group = stretto_group_of(comm, links);
+
+	return can_do(&group, algorithm, args);
 }

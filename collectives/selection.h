@@ -61,4 +61,9 @@ stretto_status stretto_select(const struct stretto_config *config,
 			      const struct stretto_group *group,
 			      const struct stretto_coll_args *args, struct stretto_choice *choice);
 
+/* Whether a call can take an algorithm on a communicator. The same on all its ranks. */
+bool stretto_algorithm_can(const struct stretto_comm *comm,
+			   const struct stretto_algorithm *algorithm,
+			   const struct stretto_coll_args *args);
+
 #endif

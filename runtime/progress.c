@@ -296,6 +296,22 @@ stretto_status stretto_progress_start(struct stretto_world *world)
 	return STRETTO_OK;
 }
 
+int stretto_helper_core(const struct stretto_comm *comm)
+{
+	const struct stretto_channel *channel = comm->world->channels[0];
+	cpu_set_t mask, cores;
+	int last = CPU_SETSIZE - 1;
+
+	/* The mask is that of the process: its first thread's. */
+	if (!channel->started || sched_getaffinity(getpid(), sizeof mask, &mask) != 0 ||
+	    pthread_getaffinity_np(channel->thread, sizeof cores, &cores) != 0 ||
+	    CPU_EQUAL(&mask, &cores))
+		return -1;
+	while (last >= 0 && !CPU_ISSET((unsigned)last, &cores))
+		last--;
+	return last;
+}
+
 void stretto_progress_stop(struct stretto_world *world)
 {
 	for (size_t c = 0; world->channels && c < world->config.channels; c++) {

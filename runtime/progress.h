@@ -7,7 +7,8 @@
  * polls before it sleeps is decided once, at init, from the affinity mask and the number of ranks
  * of the node, and is said in one info line.
  *
- * The public calls stretto_progress_pause() and _resume() are here too; any thread.
+ * The public calls stretto_progress_pause() and _resume() and stretto_helper_core() are here too; any
+ * thread.
  *
  * Threads: the functions below are called by the thread that is in stretto_init() or stretto_finalize().
  */

@@ -158,6 +158,14 @@ STRETTO_API void stretto_comm_abort(struct stretto_comm *comm);
 STRETTO_API int stretto_compute_cores(const struct stretto_comm *comm);
 
 /*
+ * Where a thread of the application that now and then helps the computing ones (reads files, prepares
+ * data) disturbs them least: a core that was given to the progress threads, which are idle for the most
+ * time. -1 if none is set apart for them, so that such a thread would take its time from compute. Any
+ * thread.
+ */
+STRETTO_API int stretto_helper_core(const struct stretto_comm *comm);
+
+/*
  * Between these two calls the progress threads of this process do not run, so that a phase that
  * computes has every core for itself. When stretto_progress_pause() returns, they have ended what
  * they did. Operations can be started meanwhile, but nothing goes on, here or at a rank that waits

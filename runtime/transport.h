@@ -210,6 +210,19 @@ struct stretto_transport {
 	bool (*told)(const struct stretto_device *device);
 	/* Publishes what this rank entered, for peers' peer_state(). May be NULL. */
 	void (*publish)(struct stretto_device *device, const struct stretto_peer_state *state);
+	/*
+	 * For ranks that read and write each other's memory (board.h); all or none of the three.
+	 * share() makes a region mappable by the peer, STRETTO_AGAIN: not yet. map() gives the
+	 * peer's region, or with id 0 the one that it tagged so, as a local pointer, and its bytes;
+	 * it is there before any word of the peer's that was written after its share(). NULL: the
+	 * peer has not shared it, or it cannot be mapped. The pointer is good until the peer frees
+	 * the region. wake() ends the peer's sleep, if it sleeps: call it after what it waits for
+	 * was stored, and a seq_cst fence.
+	 */
+	stretto_status (*share)(struct stretto_endpoint *endpoint,
+				const struct stretto_region *region);
+	char *(*map)(struct stretto_endpoint *endpoint, uint32_t id, uint64_t tag, size_t *bytes);
+	void (*wake)(struct stretto_endpoint *endpoint);
 	/* false: the peer has not answered yet, or the transport does not know. May be NULL. */
 	bool (*peer_state)(const struct stretto_endpoint *endpoint,
 			   struct stretto_peer_state *state);

@@ -41,7 +41,7 @@ struct group {
 	int size;
 };
 
-enum { OPTION_IN_PLACE = TOOL_LONG_ONLY, OPTION_CYCLIC, OPTION_COUNTS };
+enum { OPTION_IN_PLACE = TOOL_LONG_ONLY, OPTION_CYCLIC, OPTION_MALLOC, OPTION_COUNTS };
 
 /* Elements of a block, so that all blocks together stay below what --count takes. */
 static const size_t length_max = (size_t)1 << 32;
@@ -57,6 +57,7 @@ static const struct tool_option options[] = {
 	{"nodes", 'N', "LIST", "ranks on each node, such as 2,1,3; in place of --size"},
 	{"cyclic", OPTION_CYCLIC, NULL, "ranks go to the nodes in turn, not node by node"},
 	{"in-place", OPTION_IN_PLACE, NULL, "in and out are one buffer"},
+	{"malloc", OPTION_MALLOC, NULL, "buffers that other ranks cannot map (default: they can)"},
 	{"check", 'k', NULL, "prove the schedules of all ranks instead of printing them"},
 	{0},
 };
@@ -154,7 +155,10 @@ static void place_ranks(struct request *request)
 
 static struct request read_request(int argc, char **argv)
 {
-	struct request request = {.shape = {.count = 8}, .rank = -1};
+	struct request request = {
+		.shape = {.count = 8, .in_mapped = true, .out_mapped = true},
+		.rank = -1,
+	};
 	int id;
 
 	while ((id = tool_next(&tool, argc, argv)) >= 0)
@@ -185,6 +189,10 @@ static struct request read_request(int argc, char **argv)
 			break;
 		case OPTION_IN_PLACE:
 			request.shape.in_place = true;
+			break;
+		case OPTION_MALLOC:
+			request.shape.in_mapped = false;
+			request.shape.out_mapped = false;
 			break;
 		default:
 			request.check = true;
@@ -262,6 +270,17 @@ static int find_round(struct group *group, int r, int i)
 	return latest;
 }
 
+/* Without messages the steps follow each other, and a round is the phase that was met last. */
+static void find_phases(const struct stretto_schedule *schedule, int *rounds)
+{
+	int phase = 0;
+
+	for (int i = 0; i < schedule->step_count; i++) {
+		phase = schedule->steps[i].phase > phase ? schedule->steps[i].phase : phase;
+		rounds[i] = phase;
+	}
+}
+
 static void find_rounds(struct group *group)
 {
 	group->rounds = allocate((size_t)group->size, sizeof(*group->rounds));
@@ -270,6 +289,9 @@ static void find_rounds(struct group *group)
 		for (int i = 0; i < group->all[r].step_count; i++)
 			group->rounds[r][i] = UNKNOWN;
 	}
+	for (int r = 0; r < group->size; r++)
+		if (group->all[r].mapped)
+			find_phases(&group->all[r], group->rounds[r]);
 	for (int r = 0; r < group->size; r++)
 		for (int i = 0; i < group->all[r].step_count; i++)
 			find_round(group, r, i);
@@ -309,6 +331,7 @@ static struct stretto_choice choose(const struct request *request)
 
 	if (request->nodes > 1) {
 		group.nodes = request->nodes;
+		group.board = false;
 		group.link = &stretto_link_network;
 		group.most = 0;
 		for (int node = 0; node < request->nodes; node++) {
@@ -380,7 +403,19 @@ struct totals {
 	size_t sent;  /* elements */
 	size_t far;   /* of them, to other nodes */
 	size_t tmp;   /* elements of scratch */
+	size_t read;  /* elements, without messages */
+	size_t written;
 };
+
+/* Adds what a step without messages reads and writes, of its own and of others' memory. */
+static void add_passes(const struct stretto_step *step, int size, struct totals *totals)
+{
+	size_t reduces = step->kind == STRETTO_STEP_REDUCE_ALL ? (size_t)size : 1;
+	size_t writes = step->flags & STRETTO_STEP_TO_ALL ? (size_t)size : 1;
+
+	totals->read += reduces * step->dst.count;
+	totals->written += writes * step->dst.count;
+}
 
 static struct totals find_totals(const struct group *group)
 {
@@ -389,6 +424,7 @@ static struct totals find_totals(const struct group *group)
 	for (int r = 0; r < group->size; r++) {
 		const struct stretto_schedule *schedule = &group->all[r];
 		const int *node = schedule->shape.node;
+		struct totals passes = {0};
 		int messages = 0;
 		size_t sent = 0, far = 0;
 		for (int i = 0; i < schedule->step_count; i++) {
@@ -400,7 +436,11 @@ static struct totals find_totals(const struct group *group)
 				far += node && node[r] != node[step->peer] ? step->a.count : 0;
 			}
 			most.rounds = round > most.rounds ? round : most.rounds;
+			if (schedule->mapped)
+				add_passes(step, group->size, &passes);
 		}
+		most.read = passes.read > most.read ? passes.read : most.read;
+		most.written = passes.written > most.written ? passes.written : most.written;
 		most.messages = messages > most.messages ? messages : most.messages;
 		most.sent = sent > most.sent ? sent : most.sent;
 		most.far = far > most.far ? far : most.far;
@@ -432,9 +472,14 @@ static void print_header(const struct group *group)
 	printf(" elements%s", group->all[shape->root].shape.in_place ? ", in place" : "");
 	if (stretto_traits_of(shape->collective)->rooted)
 		printf(", root %d", shape->root);
-	printf("\ncost: %d rounds; a rank sends at most %d messages, %zu elements; scratch of %zu "
-	       "elements\n",
-	       most.rounds, most.messages, most.sent, most.tmp);
+	if (group->all[0].mapped)
+		printf("\ncost: %d meetings; a rank reads at most %zu elements and writes %zu; "
+		       "scratch of %zu elements\n",
+		       most.rounds, most.read, most.written, most.tmp);
+	else
+		printf("\ncost: %d rounds; a rank sends at most %d messages, %zu elements; scratch "
+		       "of %zu elements\n",
+		       most.rounds, most.messages, most.sent, most.tmp);
 	printf("chosen: window %zu elements, estimated %.4g us (%s)\n", group->choice.window,
 	       1e6 * group->choice.seconds, group->choice.reason);
 	if (shape->node)
@@ -456,6 +501,25 @@ static const char *operand_text(const struct stretto_step *recv, const struct st
 {
 	bool received = recv && span->buffer == STRETTO_BUF_TMP && span->first == recv->dst.first;
 	return received ? "received" : span_text(span, buf, size);
+}
+
+/* What a step without messages does. */
+static void mapped_text(const struct stretto_step *step, char *buf, size_t size)
+{
+	char dst[56];
+	char a[56];
+	const char *whose = step->flags & STRETTO_STEP_TO_ALL ? " of all" : "";
+
+	span_text(&step->dst, dst, sizeof(dst));
+	span_text(&step->a, a, sizeof(a));
+	if (step->phase > 0)
+		snprintf(buf, size, "phase %d", step->phase);
+	else if (step->dst.count == 0)
+		snprintf(buf, size, "(nothing)");
+	else if (step->kind == STRETTO_STEP_REDUCE_ALL)
+		snprintf(buf, size, "%s%s = sum of %s of all", dst, whose, a);
+	else
+		snprintf(buf, size, "%s = %s", dst, a);
 }
 
 /* What a step does, as an assignment; `recv` is the RECV fused with a REDUCE, or NULL. */
@@ -523,11 +587,16 @@ static void print_step(const struct stretto_schedule *schedule, int i, int round
 	}
 	if (step->kind == STRETTO_STEP_SEND)
 		snprintf(peer, sizeof(peer), "--> %d", step->peer);
-	else if (step->kind == STRETTO_STEP_RECV || recv)
+	else if (step->kind == STRETTO_STEP_SIGNAL)
+		snprintf(peer, sizeof(peer), "--> all");
+	else if (step->peer >= 0 || recv)
 		snprintf(peer, sizeof(peer), "<-- %d", recv ? recv->peer : step->peer);
 	if (show_round)
 		snprintf(round_text, sizeof(round_text), "%d", round);
-	action_text(step, recv, action, sizeof(action));
+	if (schedule->mapped)
+		mapped_text(step, action, sizeof(action));
+	else
+		action_text(step, recv, action, sizeof(action));
 	waits_text(step, recv, waits, sizeof(waits));
 	printf("  %5s  %7s  %-8s  %-*s%s%s\n", round_text, number, peer, waits[0] ? 36 : 0, action,
 	       waits[0] ? "  after " : "", waits);
@@ -563,10 +632,19 @@ static int prove(const struct group *group)
 			printf("not proved (seed %d): %s\n", seed, why);
 			return 1;
 		}
-	printf("proved: every message has two ends of one length, no deadlock, no conflict,\n"
-	       "        every result is complete and the same on all ranks (%d random orders, by\n"
-	       "        rendezvous, eager and fused)\n",
-	       SEEDS);
+	if (group->all[0].mapped)
+		printf("proved: no deadlock, nothing is read before it is there nor written while "
+		       "another\n"
+		       "        rank reads it, every result is complete and the same on all ranks\n"
+		       "        (%d random orders)\n",
+		       SEEDS);
+	else
+		printf("proved: every message has two ends of one length, no deadlock, no "
+		       "conflict,\n"
+		       "        every result is complete and the same on all ranks (%d random "
+		       "orders, by\n"
+		       "        rendezvous, eager and fused)\n",
+		       SEEDS);
 	return 0;
 }
 

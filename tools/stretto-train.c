@@ -60,6 +60,8 @@ enum {
 	OPT_EPOCHS,
 	OPT_STEPS,
 	OPT_BATCH,
+	OPT_AUGMENT,
+	OPT_PREFETCH,
 	OPT_OPTIMIZER,
 	OPT_SCHEDULE,
 	OPT_SEED,
@@ -86,6 +88,10 @@ static const struct tool_option table[] = {
 	TOOL_AVERAGING_ROWS{"epochs", OPT_EPOCHS, "N", "passes over the data (1)"},
 	{"steps", OPT_STEPS, "N", "stop after N local steps"},
 	{"batch", OPT_BATCH, "N", "images a step on each rank (64)"},
+	{"augment", OPT_AUGMENT, "TEXT",
+	 "crop[:PIXELS],flip or one of them: move (by up to 4 pixels) and mirror training images"},
+	{"prefetch", OPT_PREFETCH, "N",
+	 "batches that a thread makes ahead, 0 to 16 (1 if the runtime has a core for it, else 0)"},
 	{"optimizer", OPT_OPTIMIZER, "TEXT",
 	 "sgd:lr=,momentum=,nesterov=,decay=,clip=; adam:lr=,beta1=,beta2=,eps=,clip=; adamw: also "
 	 "decay= (sgd:lr=0.05,momentum=0.9)"},
@@ -163,6 +169,12 @@ static bool set_training(struct options *options, int id, const char *text)
 	case OPT_BATCH:
 		train->model.batch = (size_t)tool_int("--batch", text, 1, 65536);
 		return true;
+	case OPT_AUGMENT:
+		expect("--augment", text, stretto_augment_parse(text, &train->augment));
+		return true;
+	case OPT_PREFETCH:
+		train->prefetch = (int)tool_int("--prefetch", text, 0, STRETTO_PREFETCH_MOST);
+		return true;
 	case OPT_OPTIMIZER:
 		options->optimizer = text;
 		expect("--optimizer", text, stretto_optimizer_parse(text, &train->optimizer));
@@ -237,6 +249,7 @@ static void set_defaults(struct options *options)
 	train->model.batch = 64;
 	train->epochs = 1;
 	train->seed = 1;
+	train->prefetch = STRETTO_TRAIN_PREFETCH_AUTO;
 	stretto_model_parse(options->model, &train->model);
 	stretto_optimizer_parse(options->optimizer, &train->optimizer);
 	stretto_rate_parse(options->schedule, &train->rate);
@@ -456,23 +469,27 @@ static void open_log(const struct options *options, const struct stretto_report 
 	stretto_run_log_start(&watch->log, report);
 }
 
-/* Trains; the trace, if one is wanted, is written if the training has not failed. */
+/* Trains, and writes the trace if one is wanted, after a failure as far as that is possible. */
 static stretto_status run_traced(struct stretto_comm *world, const struct options *options,
 				 struct stretto_train_options *trainings,
 				 struct stretto_train_result *results)
 {
 	struct stretto_trace trace;
-	stretto_status status;
+	bool traces = false;
+	stretto_status status = STRETTO_OK;
 
-	if (!options->trace)
-		return stretto_train_run(world, trainings, options->averaging.count, results);
-	status = stretto_trace_init(&trace, TRACE_EVENTS);
-	if (status != STRETTO_OK)
+	if (options->trace)
+		status = stretto_trace_open(world, &trace, TRACE_EVENTS, &traces);
+	if (traces)
+		trainings[0].trace = &trace;
+	if (status == STRETTO_OK)
+		status = stretto_train_run(world, trainings, options->averaging.count, results);
+	if (!traces)
 		return status;
-	trainings[0].trace = &trace;
-	status = stretto_train_run(world, trainings, 1, results);
 	if (status == STRETTO_OK)
 		status = stretto_trace_write(world, &trace, options->trace_steps, options->trace);
+	if (status != STRETTO_OK)
+		stretto_trace_write_own(world, &trace, options->trace_steps, options->trace);
 	stretto_trace_fini(&trace);
 	return status;
 }
@@ -508,9 +525,13 @@ static int train(struct stretto_comm *world, struct options *options)
 		hear_signals();
 	}
 	status = run_traced(world, options, trainings, results);
-	stretto_run_log_end(&watches->log, status == STRETTO_OK ? results : NULL);
-	if (status != STRETTO_OK)
+	if (status != STRETTO_OK) {
+		const char *error = stretto_comm_error(world);
+
+		stretto_run_log_fail(&watches->log, error[0] ? error : stretto_status_text(status));
 		return not_trained(writes, status);
+	}
+	stretto_run_log_end(&watches->log, results);
 	for (size_t i = 0; i < options->averaging.count; i++)
 		if (results[i].verdict.stop != STRETTO_STOP_NONE)
 			return stopped(options, watches, writes, &results[i]);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "trainer/json.h"
+
 /* A number for JSON, which has no NaN. */
 static void print_number(const char *name, double value, const char *end)
 {
@@ -11,6 +13,13 @@ static void print_number(const char *name, double value, const char *end)
 		printf("\"%s\": %.6g%s", name, value, end);
 	else
 		printf("\"%s\": null%s", name, end);
+}
+
+static void print_text_of(const char *name, const char *text)
+{
+	printf("\"%s\": ", name);
+	stretto_json_put_text(stdout, text);
+	fputs(", ", stdout);
 }
 
 /* Milliseconds that one average is in flight; NaN if there was none. */
@@ -46,16 +55,17 @@ static void print_object(const struct stretto_report *report, size_t i)
 	print_number("exposed_seconds", stats->exposed_seconds, ", ");
 	print_number("in_flight_seconds", stats->in_flight_seconds, ", ");
 	print_number("slower_percent", result->straggler.slower_percent, ", ");
-	printf("\"slowest_rank\": %d, \"slowest_host\": \"%s\", ", result->straggler.rank,
-	       result->straggler.host);
+	printf("\"slowest_rank\": %d, ", result->straggler.rank);
+	print_text_of("slowest_host", result->straggler.host);
 	printf("\"parameter_bytes\": %zu, ", result->parameters * sizeof(float));
-	printf("\"ranks\": %d, \"model\": \"%s\", \"batch\": %zu, \"tau\": %zu, \"delay\": %zu, "
+	print_text_of("model", report->model);
+	printf("\"ranks\": %d, \"batch\": %zu, \"tau\": %zu, \"delay\": %zu, "
 	       "\"own_weight\": %g, \"steps\": %zu, \"seed\": %llu, \"averages\": %llu, "
 	       "\"bytes_averaged\": %llu, \"bytes_copied\": %llu, \"weight_arenas\": %zu}",
-	       ranks, report->model, train->model.batch, average->tau, average->delay,
-	       (double)average->own_weight, result->steps, (unsigned long long)train->seed,
-	       (unsigned long long)stats->averages, (unsigned long long)stats->bytes_averaged,
-	       (unsigned long long)stats->bytes_copied, stats->weight_arenas);
+	       ranks, train->model.batch, average->tau, average->delay, (double)average->own_weight,
+	       result->steps, (unsigned long long)train->seed, (unsigned long long)stats->averages,
+	       (unsigned long long)stats->bytes_averaged, (unsigned long long)stats->bytes_copied,
+	       stats->weight_arenas);
 }
 
 static void print_text(const struct stretto_train_options *train, int ranks,

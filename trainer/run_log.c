@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "runtime/log.h"
+#include "trainer/json.h"
 
 /* What follows is read by version: raise it when a field changes its meaning. */
 enum { FORMAT = 1 };
@@ -50,19 +51,10 @@ static void put_number(FILE *file, const char *name, double value)
 		fprintf(file, ",\"%s\":null", name);
 }
 
-/* A text for JSON. */
 static void put_text(FILE *file, const char *name, const char *text)
 {
-	fprintf(file, ",\"%s\":\"", name);
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c == '"' || c == '\\' || c < ' ')
-			fprintf(file, "\\u%04x", c);
-		else
-			fputc(c, file);
-	}
-	fputc('"', file);
+	fprintf(file, ",\"%s\":", name);
+	stretto_json_put_text(file, text);
 }
 
 void stretto_run_log_start(struct stretto_run_log *log, const struct stretto_report *report)
@@ -114,6 +106,7 @@ void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_trai
 	double ms = 1e3 / (double)(step->step - from), seconds = step->seconds - last->seconds;
 	double exposed = step->exposed - last->exposed, flown = step->in_flight - last->in_flight;
 
+	log->seen = *step;
 	if (!log->file || (step->step % log->every != 0 && step->step != step->steps &&
 			   !isfinite(step->accuracy)))
 		return;
@@ -164,13 +157,44 @@ static void put_end(struct stretto_run_log *log, const struct stretto_train_resu
 	flush(log);
 }
 
-void stretto_run_log_end(struct stretto_run_log *log, const struct stretto_train_result *result)
+static void close_log(struct stretto_run_log *log)
 {
-	if (!log->file)
-		return;
-	if (result)
-		put_end(log, result);
 	if (log->file)
 		fclose(log->file);
 	log->file = NULL;
+}
+
+void stretto_run_log_end(struct stretto_run_log *log, const struct stretto_train_result *result)
+{
+	if (log->file)
+		put_end(log, result);
+	close_log(log);
+}
+
+/* Times are means over all steps: what is robust is measured at the end only. */
+static void put_failure(struct stretto_run_log *log, const char *error)
+{
+	const struct stretto_train_step *seen = &log->seen;
+	double steps = (double)(seen->step - seen->begun);
+	double ms = steps > 0 ? 1e3 / steps : 0;
+
+	put_place(log, "end", seen);
+	put_text(log->file, "why", "error");
+	put_text(log->file, "error", error);
+	put_number(log->file, "samples_per_s", (double)log->samples * steps / seen->seconds);
+	put_number(log->file, "step_ms", seen->seconds * ms);
+	put_number(log->file, "compute_ms", (seen->seconds - seen->exposed) * ms);
+	put_number(log->file, "exposed_ms", seen->exposed * ms);
+	put_number(log->file, "hidden_percent",
+		   100 * stretto_train_share_hidden(seen->exposed, seen->in_flight));
+	put_number(log->file, "slower_percent", NAN);
+	fputs("}\n", log->file);
+	flush(log);
+}
+
+void stretto_run_log_fail(struct stretto_run_log *log, const char *error)
+{
+	if (log->file)
+		put_failure(log, error);
+	close_log(log);
 }

@@ -9,6 +9,8 @@
  *	{"event":"test","time":9.1,"step":937,"epoch":1,"samples":239872,"test_accuracy":0.8812}
  *	{"event":"end","time":9.1,...,"slowest_rank":2,"slowest_host":"n7","slower_percent":3.1}
  *
+ * or, if it failed, {"event":"end",...,"why":"error","error":"rank 3 (of the world) has failed: ...",...}
+ *
  * `time` is that of the training, in seconds; other times are means over the steps since the line
  * before, of the rank that writes; samples are those of all ranks. Each line is handed to the system
  * at once. A write that fails (a full disk) ends the log with one warning, never the training.
@@ -28,6 +30,7 @@ struct stretto_run_log {
 	size_t every;                   /* steps between two lines */
 	size_t samples;                 /* of all ranks in a step */
 	struct stretto_train_step last; /* at the line before */
+	struct stretto_train_step seen; /* the latest, with a line or without */
 };
 
 /* Creates the file, or empties it. STRETTO_SYSTEM: logged. */
@@ -41,10 +44,10 @@ void stretto_run_log_start(struct stretto_run_log *log, const struct stretto_rep
 /* Writes a line if it is time for one, or a test was made: then one more for that. */
 void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_train_step *step);
 
-/*
- * Writes what the training came to: the test, if there was one, and the end; NULL: it failed, and
- * nothing more is written. Closes the file.
- */
+/* Writes what the training came to: the test, if there was one, and the end. Closes the file. */
 void stretto_run_log_end(struct stretto_run_log *log, const struct stretto_train_result *result);
+
+/* Writes the end of a training that failed: after which step, and `error`, a line. Closes the file. */
+void stretto_run_log_fail(struct stretto_run_log *log, const char *error);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/log.h"
+#include "trainer/json.h"
 
 /* Barriers that compare the clocks, and the longest name of a host. */
 enum { MEETINGS = 32, HOST = 64 };
@@ -35,7 +36,7 @@ struct gathered {
 	struct stretto_trace_event *own;        /* [most] */
 	struct stretto_trace_event *events;     /* [ranks][most] */
 	uint64_t *counts;                       /* [ranks] */
-	char *hosts;                            /* [ranks][HOST] */
+	char *hosts;                            /* [ranks][HOST]; "": nothing is known of it */
 };
 
 int64_t stretto_trace_offset(const struct stretto_trace_meeting *root,
@@ -63,6 +64,30 @@ uint32_t stretto_trace_first(const struct stretto_trace *trace, size_t steps)
 	uint32_t first = trace->step > steps ? trace->step - (uint32_t)steps + 1 : 1;
 
 	return trace->lost >= first ? trace->lost + 1 : first;
+}
+
+stretto_status stretto_trace_open(struct stretto_comm *comm, struct stretto_trace *trace,
+				  size_t capacity, bool *there)
+{
+	int rank = stretto_comm_rank(comm), size = stretto_comm_size(comm);
+	bool mine = stretto_trace_init(trace, capacity) == STRETTO_OK;
+	int32_t first = mine ? size : rank;
+	stretto_status status =
+		stretto_allreduce(comm, &first, &first, 1, STRETTO_I32, STRETTO_MIN);
+
+	if (status == STRETTO_OK && first == size) {
+		*there = true;
+		return STRETTO_OK;
+	}
+	if (status == STRETTO_OK && rank == 0)
+		stretto_warn("no memory for a trace of %zu spans on rank %d; the training goes on "
+			     "without one",
+			     capacity, (int)first);
+	if (mine)
+		stretto_trace_fini(trace);
+	if (status == STRETTO_OK)
+		*there = false;
+	return status;
 }
 
 /* Copies the events since `first` into `events`, if it is not NULL; their number. */
@@ -130,13 +155,21 @@ static stretto_status meet(struct stretto_comm *comm, struct gathered *all)
 			      STRETTO_U64, 0);
 }
 
+/* The name of this host; never "". */
+static void name_host(char host[HOST])
+{
+	memset(host, 0, HOST);
+	if (gethostname(host, HOST - 1) != 0 || host[0] == '\0')
+		memcpy(host, "?", sizeof("?"));
+}
+
 static stretto_status gather(struct stretto_comm *comm, const struct stretto_trace *trace,
 			     struct gathered *all)
 {
-	char host[HOST] = "?";
+	char host[HOST];
 	stretto_status status = meet(comm, all);
 
-	gethostname(host, sizeof(host) - 1);
+	name_host(host);
 	take(trace, all->first, all->own);
 	if (status == STRETTO_OK)
 		status = stretto_gather(comm, host, all->hosts, HOST, STRETTO_U8, 0);
@@ -190,11 +223,22 @@ static uint64_t earliest(const struct gathered *all, const int64_t *offsets)
 
 static void put_ranks(FILE *file, const struct gathered *all)
 {
-	for (size_t r = 0; r < all->ranks; r++)
+	const char *before = "";
+
+	for (size_t r = 0; r < all->ranks; r++) {
+		char name[HOST + 40];
+
+		if (all->hosts[r * HOST] == '\0')
+			continue;
+		snprintf(name, sizeof(name), "rank %zu on %s", r, all->hosts + r * HOST);
 		fprintf(file,
 			"%s\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%zu,\"tid\":0,"
-			"\"args\":{\"name\":\"rank %zu on %s\"}}",
-			r == 0 ? "" : ",", r, r, all->hosts + r * HOST);
+			"\"args\":{\"name\":",
+			before, r);
+		stretto_json_put_text(file, name);
+		fputs("}}", file);
+		before = ",";
+	}
 }
 
 /* All of the file; offsets[r] of the clock of rank r, `error` ns wrong at most. */
@@ -239,6 +283,15 @@ static void write_file(const struct gathered *all, const char *path)
 	free(offsets);
 }
 
+static void release(struct gathered *all)
+{
+	free(all->meetings);
+	free(all->own);
+	free(all->events);
+	free(all->counts);
+	free(all->hosts);
+}
+
 stretto_status stretto_trace_write(struct stretto_comm *comm, const struct stretto_trace *trace,
 				   size_t steps, const char *path)
 {
@@ -256,10 +309,33 @@ stretto_status stretto_trace_write(struct stretto_comm *comm, const struct stret
 				     path, wanted, all.first - 1);
 		write_file(&all, path);
 	}
-	free(all.meetings);
-	free(all.own);
-	free(all.events);
-	free(all.counts);
-	free(all.hosts);
+	release(&all);
 	return status;
+}
+
+void stretto_trace_write_own(struct stretto_comm *comm, const struct stretto_trace *trace,
+			     size_t steps, const char *path)
+{
+	struct gathered all = {
+		.ranks = (size_t)stretto_comm_size(comm),
+		.first = stretto_trace_first(trace, steps),
+		.last = trace->step,
+	};
+
+	if (stretto_comm_rank(comm) != 0 || trace->recorded == 0)
+		return;
+	all.most = take(trace, all.first, NULL);
+	all.meetings = calloc(all.ranks * MEETINGS, sizeof(*all.meetings));
+	/* Of rank 0, which are the first. */
+	all.events = calloc(all.most + 1, sizeof(*all.events));
+	all.counts = calloc(all.ranks, sizeof(*all.counts));
+	all.hosts = calloc(all.ranks, HOST);
+	if (all.meetings && all.events && all.counts && all.hosts) {
+		name_host(all.hosts);
+		all.counts[0] = take(trace, all.first, all.events);
+		stretto_warn("trace %s: of rank 0 alone, as the others cannot be asked any more",
+			     path);
+		write_file(&all, path);
+	}
+	release(&all);
 }

@@ -34,6 +34,14 @@ int64_t stretto_trace_offset(const struct stretto_trace_meeting *root,
 			     uint64_t *error);
 
 /*
+ * Makes the ring of this rank, of `capacity` events, if all ranks can. Collective; blocks. *there: whether
+ * all could; else nobody has one, and rank 0 has warned: the training is worth more than its trace. Errors
+ * of an allreduce, after which there is none.
+ */
+stretto_status stretto_trace_open(struct stretto_comm *comm, struct stretto_trace *trace,
+				  size_t capacity, bool *there);
+
+/*
  * The first of the last `steps` steps of which the ring has all events. May be behind the last step,
  * if the ring is too small for one. Pure.
  */
@@ -46,5 +54,12 @@ uint32_t stretto_trace_first(const struct stretto_trace *trace, size_t steps);
  */
 stretto_status stretto_trace_write(struct stretto_comm *comm, const struct stretto_trace *trace,
 				   size_t steps, const char *path);
+
+/*
+ * After a failure, when nobody can be asked: rank 0 writes what it recorded itself, and warns; the other ranks
+ * do nothing, and so does rank 0 if it recorded nothing. Local.
+ */
+void stretto_trace_write_own(struct stretto_comm *comm, const struct stretto_trace *trace,
+			     size_t steps, const char *path);
 
 #endif

@@ -10,14 +10,12 @@
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "trainer/average.h"
-#include "trainer/data/shard.h"
 #include "trainer/layers/softmax.h"
 #include "trainer/state.h"
+#include "trainer/train_options.h"
 
 /* Local steps between two votes whether to stop. */
 enum { VOTE_PERIOD = 16 };
-/* Longest text of the options that a checkpoint must share. */
-enum { OPTIONS_TEXT = 256 };
 /* Rounds of a turn where several trainings run side by side: long enough that the caches are warm for
  * most of it, short enough that all of them see the same machine. */
 enum { TURN_ROUNDS = 3 };
@@ -29,17 +27,19 @@ struct run {
 	struct stretto_model model;
 	struct stretto_optimizer optimizer;
 	struct stretto_average *average;
-	struct stretto_shard shard;
+	struct stretto_shard shard; /* without an order: that is in batches */
+	struct stretto_batches batches;
+	struct stretto_prefetch *prefetch;
 	struct stretto_vote vote;
 	struct stretto_windows windows;
-	float *x;                /* [batch, features] */
-	uint8_t *labels;         /* [batch, model.labels] */
-	uint32_t *index;         /* [batch], of test images */
-	size_t steps;            /* that there will be */
-	size_t step;             /* done */
-	size_t begun;            /* of which before it was resumed */
-	size_t saved;            /* step of the last checkpoint; SIZE_MAX: none */
-	char text[OPTIONS_TEXT]; /* of the options, for checkpoints */
+	float *x;                      /* [batch, features], of test images */
+	uint8_t *labels;               /* [batch, model.labels], likewise */
+	uint32_t *index;               /* [batch], likewise */
+	size_t steps;                  /* that there will be */
+	size_t step;                   /* done */
+	size_t begun;                  /* of which before it was resumed */
+	size_t saved;                  /* step of the last checkpoint; SIZE_MAX: none */
+	char text[STRETTO_TRAIN_TEXT]; /* of the options, for checkpoints */
 	struct stretto_state state;
 	double spent;   /* seconds in turns that have ended */
 	double resumed; /* when the turn under way began, seconds() */
@@ -80,39 +80,6 @@ double stretto_train_hidden(const struct stretto_train_result *result)
 	return stretto_train_share_hidden(result->step.exposed, result->step.in_flight);
 }
 
-/* Whether the options fit together. They are the same on all ranks, so one rank says what is wrong.
- */
-static stretto_status check(const struct run *run)
-{
-	const struct stretto_train_options *options = run->options;
-	const struct stretto_dataset *dataset = options->dataset;
-	size_t in = stretto_shape_size(&options->model.input);
-	size_t out = options->model.output.channels;
-	bool wrong_in = in != dataset->features, wrong_out = out < dataset->classes;
-
-	bool wrong_kind = dataset->text != (options->model.vocabulary > 0);
-
-	if (!wrong_kind && !wrong_in && !wrong_out && run->steps > 0)
-		return STRETTO_OK;
-	if (stretto_comm_rank(run->comm) != 0)
-		return STRETTO_INVALID;
-	if (wrong_kind)
-		stretto_error("the model is for %s, but the data set is %s",
-			      dataset->text ? "images" : "text", dataset->text ? "text" : "images");
-	else if (wrong_in)
-		stretto_error("the model's input has width %zu, but an image has %zu pixels", in,
-			      dataset->features);
-	else if (wrong_out)
-		stretto_error("the model has %zu outputs, but the labels have %zu classes", out,
-			      dataset->classes);
-	else
-		stretto_error("%zu training images are too few for one step of %d ranks with a "
-			      "batch of %zu",
-			      dataset->train.count, stretto_comm_size(run->comm),
-			      options->model.batch);
-	return STRETTO_INVALID;
-}
-
 static stretto_status open_buffers(struct run *run)
 {
 	size_t batch = run->options->model.batch;
@@ -121,6 +88,32 @@ static stretto_status open_buffers(struct run *run)
 	run->labels = malloc(batch * run->model.labels);
 	run->index = malloc(batch * sizeof(*run->index));
 	return run->x && run->labels && run->index ? STRETTO_OK : STRETTO_NO_MEMORY;
+}
+
+static stretto_status open_batches(struct run *run)
+{
+	const struct stretto_train_options *options = run->options;
+	int core = stretto_helper_core(run->comm);
+	struct stretto_prefetch_options prefetch = {
+		.fill = stretto_batches_fill,
+		.context = &run->batches,
+		.floats = run->shard.batch * options->dataset->features,
+		.labels = run->shard.batch * run->model.labels,
+		.end = run->steps,
+		.ahead = (size_t)options->prefetch,
+		.core = core,
+	};
+	stretto_status status;
+
+	if (options->prefetch == STRETTO_TRAIN_PREFETCH_AUTO)
+		prefetch.ahead = core >= 0;
+	run->batches = (struct stretto_batches){
+		.dataset = options->dataset,
+		.augment = options->augment,
+		.shard = run->shard,
+	};
+	status = stretto_batches_init(&run->batches);
+	return status == STRETTO_OK ? stretto_prefetch_new(&prefetch, &run->prefetch) : status;
 }
 
 static stretto_status open_run(struct run *run)
@@ -141,7 +134,7 @@ static stretto_status open_run(struct run *run)
 	if (status == STRETTO_OK)
 		status = open_buffers(run);
 	if (status == STRETTO_OK)
-		status = stretto_shard_init(&run->shard);
+		status = open_batches(run);
 	if (status == STRETTO_OK)
 		status = stretto_windows_init(&run->windows, run->steps, average.tau);
 	if (status == STRETTO_OK)
@@ -162,11 +155,13 @@ static stretto_status open_run(struct run *run)
 
 static void close_run(struct run *run)
 {
+	/* Its thread works on the batches. */
+	stretto_prefetch_free(run->prefetch);
+	stretto_batches_fini(&run->batches);
 	stretto_vote_fini(&run->vote);
 	stretto_average_free(run->average);
 	stretto_optimizer_fini(&run->optimizer);
 	stretto_windows_fini(&run->windows);
-	stretto_shard_fini(&run->shard);
 	stretto_model_fini(&run->model);
 	free(run->x);
 	free(run->labels);
@@ -182,14 +177,14 @@ static stretto_status ready(void *context, size_t first, size_t count)
 static stretto_status step(struct run *run, double *loss)
 {
 	const struct stretto_train_options *options = run->options;
-	size_t batch = options->model.batch, per_epoch = stretto_shard_steps(&run->shard);
+	size_t rows = options->model.batch;
+	struct stretto_batch batch;
 	struct stretto_model_backward backward = {
 		.weights = stretto_average_weights(run->average),
-		.x = run->x,
 		.gradients = stretto_average_gradients(run->average),
 		.ready = ready,
 		.context = run->average,
-		.rows = batch,
+		.rows = rows,
 	};
 	struct stretto_trace *trace = options->trace;
 	uint64_t start = stretto_trace_now(trace);
@@ -199,14 +194,13 @@ static stretto_status step(struct run *run, double *loss)
 	/* Before the backward pass: acco updates weights during it. */
 	run->optimizer.rate = options->optimizer.rate *
 			      (float)stretto_rate_at(&options->rate, run->step, run->steps);
-	if (run->step % per_epoch == 0)
-		stretto_shard_shuffle(&run->shard, run->step / per_epoch);
-	stretto_dataset_batch(options->dataset, &options->dataset->train, batch,
-			      stretto_shard_step(&run->shard, run->step % per_epoch), run->x,
-			      run->labels);
+	status = stretto_prefetch_batch(run->prefetch, run->step, &batch);
+	if (status != STRETTO_OK)
+		return status;
+	backward.x = batch.x;
 	run->model.step = run->step;
-	stretto_model_forward(&run->model, backward.weights, batch, run->x);
-	*loss = stretto_model_loss(&run->model, batch, run->labels);
+	stretto_model_forward(&run->model, backward.weights, rows, batch.x);
+	*loss = stretto_model_loss(&run->model, rows, batch.labels);
 	stretto_trace_add(trace, STRETTO_TRACE_FORWARD, 0, start);
 	start = stretto_trace_now(trace);
 	status = stretto_model_backward(&run->model, &backward);
@@ -436,26 +430,10 @@ static stretto_status measure(struct run *run, struct stretto_train_result *resu
 				      &result->straggler);
 }
 
-/* What must be the same for a training to go on; what may change (epochs, schedule) is not here. */
-static void describe(struct run *run)
-{
-	const struct stretto_train_options *options = run->options;
-	const struct stretto_average_options *average = &options->average;
-
-	snprintf(run->text, sizeof(run->text),
-		 "seed %" PRIu64
-		 " batch %zu parameters %zu samples %zu strategy %s tau %zu delay %zu "
-		 "own-weight %g moments %zu",
-		 options->seed, options->model.batch, run->model.parameters, run->shard.samples,
-		 stretto_strategy_name(average->strategy), average->tau, average->delay,
-		 (double)average->own_weight, stretto_optimizer_moments(&options->optimizer));
-}
-
 /* Goes on where a checkpoint was written. */
 static stretto_status resume(struct run *run)
 {
 	struct stretto_state_found found;
-	size_t per_epoch = stretto_shard_steps(&run->shard);
 	stretto_status status = stretto_state_restore(&run->state, run->options->keep.resume,
 						      run->shard.batch, &found);
 
@@ -464,8 +442,6 @@ static stretto_status resume(struct run *run)
 	run->step = (size_t)found.steps;
 	run->begun = run->step;
 	run->saved = run->step;
-	if (run->step % per_epoch != 0)
-		stretto_shard_shuffle(&run->shard, run->step / per_epoch);
 	if (found.ranks != run->shard.ranks && run->shard.rank == 0)
 		stretto_warn("resumed after %" PRIu64
 			     " samples of %u ranks with %zu ranks, at step "
@@ -495,7 +471,7 @@ static stretto_status check_folder(struct run *run)
 
 static stretto_status begin(struct run *run)
 {
-	stretto_status status = check(run);
+	stretto_status status = stretto_train_check(run->options, run->comm, run->steps);
 
 	if (status == STRETTO_OK)
 		status = open_run(run);
@@ -504,7 +480,7 @@ static stretto_status begin(struct run *run)
 	stretto_model_start(&run->model, run->options->seed, stretto_average_weights(run->average));
 	/* Each rank drops others, as it sees other samples. */
 	run->model.seed = run->options->seed * run->shard.ranks + run->shard.rank + 1;
-	describe(run);
+	stretto_train_describe(run->options, run->model.parameters, run->text);
 	run->saved = SIZE_MAX;
 	run->state = (struct stretto_state){.comm = run->comm,
 					    .average = run->average,

@@ -17,7 +17,8 @@
 
 #include <signal.h>
 
-#include "trainer/data/dataset.h"
+#include "trainer/data/batches.h"
+#include "trainer/data/prefetch.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
 #include "trainer/rate.h"
@@ -52,6 +53,13 @@ struct stretto_train_keep {
 	const volatile sig_atomic_t *signaled; /* not 0: stop with a checkpoint; NULL: never */
 };
 
+/*
+ * Batches made ahead by a thread, by default: one if the runtime has set a core apart for its own
+ * threads (stretto_helper_core()), where this one goes too. None where it has not: then the thread
+ * would take its time from the core that computes, and two changes of context a step besides.
+ */
+enum { STRETTO_TRAIN_PREFETCH_AUTO = -1 };
+
 /* All the same on all ranks, but for the observer and the signal. */
 struct stretto_train_options {
 	const struct stretto_dataset *dataset;  /* borrowed */
@@ -66,7 +74,9 @@ struct stretto_train_options {
 	 * test images. They change no bit and count as no time. 0: none but the one at the end.
 	 */
 	size_t test_every;
-	uint64_t seed; /* of weights and shuffles */
+	uint64_t seed;                  /* of weights, shuffles and augmentation */
+	struct stretto_augment augment; /* of the images to train on; all zero: as they are */
+	int prefetch; /* batches ahead, to STRETTO_PREFETCH_MOST, 0: none; STRETTO_TRAIN_PREFETCH_AUTO */
 	struct stretto_train_keep keep;
 	struct stretto_trace *trace;      /* of one training; borrowed. NULL: none */
 	stretto_train_observer *observer; /* NULL: none */

@@ -8,8 +8,11 @@
 #define STRETTO_COLLECTIVES_ALGORITHMS_MODEL_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "collectives/algorithm.h"
 
 #include "collectives/algorithm.h"
 
@@ -106,6 +109,35 @@ static inline size_t stretto_pipeline_window(int hops, double latency, double pe
 	const double high = 256 << 10;
 	double best = sqrt((double)bytes * latency / (per_byte * hops));
 	return (size_t)(best < low ? low : best > high ? high : best);
+}
+
+/* The longest vector of a flat algorithm, and the window of a direct one; bytes. */
+#define STRETTO_FLAT_BYTES    ((size_t)8192)
+#define STRETTO_DIRECT_WINDOW ((size_t)4 << 20)
+
+/* Seconds of a flight of a cache line between two cores, and of each line more that is read. */
+#define STRETTO_FLIGHT 120e-9
+#define STRETTO_LINE   20e-9
+
+static inline bool stretto_group_has_board(const struct stretto_group *group)
+{
+	return group->board;
+}
+
+/* One meeting, with `written` bytes put on the board and `read` bytes taken from there. */
+static inline double stretto_flat_cost(const struct stretto_group *group, double written,
+				       double read)
+{
+	return STRETTO_FLIGHT + STRETTO_LINE * (group->size - 2) +
+	       (written + read) * group->near->per_reduce;
+}
+
+/* `meetings`, and `moved` bytes read and written by each rank. */
+static inline double stretto_direct_cost(const struct stretto_group *group, int meetings,
+					 double moved)
+{
+	return meetings * stretto_flat_cost(group, 0, 0) + 300e-9 +
+	       moved * 0.5 * group->near->per_reduce;
 }
 
 #endif

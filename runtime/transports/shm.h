@@ -60,9 +60,10 @@ struct shm_table {
 /* A peer's region as we see it. */
 struct shm_remote_region {
 	uint32_t id;      /* the peer's */
+	uint64_t tag;     /* the peer's, 0 for none */
 	uint64_t address; /* of its base in the peer */
 	size_t bytes;
-	char *base; /* mapped here, read only */
+	char *base; /* mapped here */
 };
 
 /* A connection that came in before we needed it. */
@@ -173,6 +174,11 @@ stretto_status shm_share_region(struct shm_endpoint *endpoint, const struct stre
 /* The peer's region with that id, NULL if it has not told us of it. */
 struct shm_remote_region *shm_remote_region(struct shm_endpoint *endpoint, uint32_t id);
 void shm_drop_remote_region(struct shm_endpoint *endpoint, uint32_t id);
+/* Unmaps the peer's region with the tag of one of ours that is dropped. */
+void shm_drop_tagged(struct shm_endpoint *endpoint, uint64_t tag);
+/* The transport's share and map. */
+stretto_status shm_share(struct stretto_endpoint *endpoint, const struct stretto_region *region);
+char *shm_map(struct stretto_endpoint *endpoint, uint32_t id, uint64_t tag, size_t *bytes);
 
 /* shm_ring.c */
 /* Room for one more cell to the peer? */

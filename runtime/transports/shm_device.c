@@ -126,6 +126,8 @@ static void shm_drop_region(struct stretto_device *base, struct stretto_region *
 	STRETTO_LIST_FOR (it, &device->endpoints) {
 		struct shm_endpoint *endpoint = stretto_container_of(it, struct shm_endpoint, link);
 
+		if (region->tag)
+			shm_drop_tagged(endpoint, region->tag);
 		for (size_t i = 0; i < endpoint->shared_count; i++) {
 			if (endpoint->shared[i] != region->id)
 				continue;
@@ -223,6 +225,11 @@ static bool shm_peer_state(const struct stretto_endpoint *base, struct stretto_p
 	return false; /* it was interrupted while it wrote; there will be another look */
 }
 
+static void shm_wake(struct stretto_endpoint *endpoint)
+{
+	shm_wake_peer(shm_endpoint_of(endpoint));
+}
+
 const struct stretto_transport stretto_transport_shm = {
 	.name = "shm",
 	.limits = {.sinks = true, .same_node = true},
@@ -244,5 +251,8 @@ const struct stretto_transport stretto_transport_shm = {
 	.disarm = shm_disarm,
 	.told = shm_told,
 	.publish = shm_publish,
+	.share = shm_share,
+	.map = shm_map,
+	.wake = shm_wake,
 	.peer_state = shm_peer_state,
 };

@@ -135,7 +135,7 @@ struct shm_hello {
 	uint64_t nonce;         /* what is there */
 };
 
-enum { SHM_MAGIC = 0x53545254, SHM_VERSION = 1 };
+enum { SHM_MAGIC = 0x53545254, SHM_VERSION = 2 };
 
 _Static_assert(sizeof(struct stretto_peer_state) == 32, "fits shm_page.entered");
 
@@ -145,6 +145,7 @@ struct shm_region_message {
 	uint32_t id;
 	uint64_t address;
 	uint64_t bytes;
+	uint64_t tag;
 };
 
 #endif

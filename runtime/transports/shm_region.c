@@ -23,7 +23,7 @@ void shm_read_region(struct shm_endpoint *endpoint, const struct shm_region_mess
 		endpoint->regions = grown;
 		endpoint->region_capacity = capacity;
 	}
-	base = shm_map_peer(fd, message->bytes, PROT_READ);
+	base = shm_map_peer(fd, message->bytes, PROT_READ | PROT_WRITE);
 	if (!base) {
 		stretto_info("shm: cannot map %llu bytes of rank %d (%s); see vm.max_map_count",
 			     (unsigned long long)message->bytes, endpoint->base.peer,
@@ -32,6 +32,7 @@ void shm_read_region(struct shm_endpoint *endpoint, const struct shm_region_mess
 	}
 	endpoint->regions[endpoint->region_count++] = (struct shm_remote_region){
 		.id = message->id,
+		.tag = message->tag,
 		.address = message->address,
 		.bytes = message->bytes,
 		.base = base,
@@ -43,7 +44,8 @@ stretto_status shm_share_region(struct shm_endpoint *endpoint, const struct stre
 	struct shm_region_message message = {.magic = SHM_MAGIC,
 					     .id = region->id,
 					     .address = (uintptr_t)region->base,
-					     .bytes = region->mapped};
+					     .bytes = region->mapped,
+					     .tag = region->tag};
 	stretto_status status;
 
 	for (size_t i = 0; i < endpoint->shared_count; i++)
@@ -74,6 +76,14 @@ static struct shm_remote_region *find_region(struct shm_endpoint *endpoint, uint
 	return NULL;
 }
 
+static struct shm_remote_region *find_tagged(struct shm_endpoint *endpoint, uint64_t tag)
+{
+	for (size_t i = 0; i < endpoint->region_count; i++)
+		if (endpoint->regions[i].tag == tag)
+			return &endpoint->regions[i];
+	return NULL;
+}
+
 struct shm_remote_region *shm_remote_region(struct shm_endpoint *endpoint, uint32_t id)
 {
 	struct shm_remote_region *region = find_region(endpoint, id);
@@ -83,6 +93,33 @@ struct shm_remote_region *shm_remote_region(struct shm_endpoint *endpoint, uint3
 	/* It was sent before the cell that names it. An end is for shm_events(): we are amid a cell. */
 	shm_read_regions(endpoint);
 	return find_region(endpoint, id);
+}
+
+stretto_status shm_share(struct stretto_endpoint *base, const struct stretto_region *region)
+{
+	struct shm_endpoint *endpoint = shm_endpoint_of(base);
+
+	if (endpoint->state == SHM_FAILED)
+		return STRETTO_PEER_FAILED;
+	return endpoint->state == SHM_READY ? shm_share_region(endpoint, region) : STRETTO_AGAIN;
+}
+
+char *shm_map(struct stretto_endpoint *base, uint32_t id, uint64_t tag, size_t *bytes)
+{
+	struct shm_endpoint *endpoint = shm_endpoint_of(base);
+	struct shm_remote_region *region;
+
+	if (endpoint->state != SHM_READY)
+		return NULL;
+	region = id ? find_region(endpoint, id) : find_tagged(endpoint, tag);
+	if (!region) {
+		shm_read_regions(endpoint); /* an end is for shm_events() */
+		region = id ? find_region(endpoint, id) : find_tagged(endpoint, tag);
+	}
+	if (!region)
+		return NULL;
+	*bytes = region->bytes;
+	return region->base;
 }
 
 /* Ends the transfers that read from a region: its owner gave up the operation that they belong to. */
@@ -100,13 +137,27 @@ static void drop_pulls(struct shm_endpoint *endpoint, const struct shm_remote_re
 	}
 }
 
+static void unmap(struct shm_endpoint *endpoint, struct shm_remote_region *region)
+{
+	munmap(region->base, region->bytes);
+	*region = endpoint->regions[--endpoint->region_count];
+}
+
 void shm_drop_remote_region(struct shm_endpoint *endpoint, uint32_t id)
 {
 	struct shm_remote_region *region = find_region(endpoint, id);
 
-	if (!region)
+	/* What ranks made for each other with a tag is in use here until we drop ours. */
+	if (!region || region->tag)
 		return;
 	drop_pulls(endpoint, region);
-	munmap(region->base, region->bytes);
-	*region = endpoint->regions[--endpoint->region_count];
+	unmap(endpoint, region);
+}
+
+void shm_drop_tagged(struct shm_endpoint *endpoint, uint64_t tag)
+{
+	struct shm_remote_region *region = find_tagged(endpoint, tag);
+
+	if (region)
+		unmap(endpoint, region);
 }

@@ -8,6 +8,7 @@
 #include "collectives/algorithm.h"
 #include "collectives/kernels.h"
 #include "collectives/traits.h"
+#include "tests/lib/cells.h"
 #include "tests/lib/ranks.h"
 #include "tests/lib/values.h"
 
@@ -92,6 +93,7 @@ size_t canonical_differing(struct stretto_comm *comm, const struct canonical *ca
 	};
 
 	require(out);
+	args.algorithm = usable(comm, &args);
 	require(stretto_coll_run(comm, &args) == STRETTO_OK);
 	for (size_t i = 0; i < count && (!traits->out_at_root || rank == args.root); i++)
 		differing += memcmp(out + i * element, want + i * element, element) != 0;

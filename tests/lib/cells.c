@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collectives/algorithm.h"
+#include "collectives/selection.h"
 #include "collectives/traits.h"
 #include "tests/lib/ranks.h"
 
@@ -146,4 +148,12 @@ struct stretto_coll_args cell_args(const struct cell *cell, const struct buffers
 		.algorithm = cell->algorithm,
 		.priority = cell->priority,
 	};
+}
+
+const char *usable(const struct stretto_comm *comm, const struct stretto_coll_args *args)
+{
+	const struct stretto_algorithm *algorithm =
+		args->algorithm ? stretto_algorithm_find(args->collective, args->algorithm) : NULL;
+
+	return algorithm && stretto_algorithm_can(comm, algorithm, args) ? args->algorithm : NULL;
 }

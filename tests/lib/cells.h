@@ -41,4 +41,7 @@ void cell_check(const struct cell *cell, const struct buffers *buffers, int rank
 /* The call. */
 struct stretto_coll_args cell_args(const struct cell *cell, const struct buffers *buffers);
 
+/* The algorithm that the arguments name, NULL if they cannot take it on that communicator. */
+const char *usable(const struct stretto_comm *comm, const struct stretto_coll_args *args);
+
 #endif

@@ -12,6 +12,7 @@ static void run_cell(struct stretto_comm *comm, struct cell cell)
 	struct stretto_coll_args args = cell_args(&cell, &buffers);
 	struct stretto_request *request;
 
+	args.algorithm = usable(comm, &args);
 	for (unsigned round = 0; round < 3; round++) {
 		cell.round = round;
 		cell_fill(&cell, &buffers, rank);
@@ -94,6 +95,7 @@ static void start_all(struct flight *flights, uint64_t *own)
 		next[which] += 2;
 		struct stretto_coll_args args = cell_args(&flight->cell, &flight->buffers);
 
+		args.algorithm = usable(flight->comm, &args);
 		require(stretto_coll_start(flight->comm, &args, &flight->request) == STRETTO_OK);
 	}
 }

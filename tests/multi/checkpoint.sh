@@ -94,6 +94,18 @@ for part in whole cut; do
 	train --strategy dasgd --model "$dir/model" --steps 42 --checkpoint "$dir/norm.$part" --checkpoint-every 7 $resume
 done
 check "with batch normalisation and dropout likewise" same "$dir/norm.whole" "$dir/norm.cut"
+
+# What is drawn for images follows from the step, and what a thread has made ahead is in no checkpoint.
+augmented="--strategy dasgd --augment crop:1,flip --checkpoint-every 7"
+# shellcheck disable=SC2086 # words on purpose
+{
+	train $augmented --steps 42 --checkpoint "$dir/moved.whole" --prefetch 0
+	train $augmented --steps 21 --checkpoint "$dir/moved.cut" --prefetch 3
+	train $augmented --steps 42 --checkpoint "$dir/moved.cut" --resume "$dir/moved.cut" --prefetch 1
+	check "with augmented images, made ahead or not, likewise" same "$dir/moved.whole" "$dir/moved.cut"
+}
+train --strategy dasgd --steps 49 --resume "$dir/moved.cut"
+check "resumed without augmentation: refused" says 2 'of another training'
 check "two checkpoints stay, of two ranks each" [ "$(find "$dir/sync" -type f | wc -l)" = 4 ]
 
 # Killed at random moments, until it comes to its end.

@@ -58,8 +58,28 @@ rank 1
  4 <-- 0 OUT[2,3) = received
 END
 }
-check sched_says_who_chose says_who_chose
 check ring_of_unequal_blocks_word_for_word ring_of_unequal_blocks
+direct_of_two() {
+	sched allreduce --algorithm direct --size 2 --count 128 --rank 1 --in-place
+	sed -n '/^rank 1/,$p' "$out" | tr -s ' ' >"$scratch/rank"
+	[ $status = 0 ] && cat >"$scratch/expected" <<'END' && diff "$scratch/expected" "$scratch/rank"
+rank 1
+ round step peer what
+ 1 0 --> all phase 1
+ 1 <-- 0 phase 1
+ 2 OUT[64,128) of all = sum of IN[64,128) of all
+ 2 3 --> all phase 2
+ 4 <-- 0 phase 2
+END
+	grep -q '^cost: 2 meetings; a rank reads at most 128 elements and writes 128; scratch of 0 ' "$out"
+}
+direct_of_malloc_copies_what_others_need() {
+	sched allreduce --algorithm direct --size 2 --count 128 --malloc
+	grep -q '^cost: 2 meetings; a rank reads at most 256 elements and writes 256; scratch of 128 ' "$out"
+}
+check sched_says_who_chose says_who_chose
+check direct_of_two_word_for_word direct_of_two
+check direct_of_malloc_copies_what_others_need direct_of_malloc_copies_what_others_need
 check ring_of_two_word_for_word ring_of_two
 
 proves() { # proves ARGUMENTS...
@@ -70,7 +90,13 @@ for ranks in 1 2 7 24; do
 	check "ring_of_${ranks}_is_proved" proves allreduce -a ring -n $ranks
 	check "tree_of_${ranks}_is_proved" proves allreduce -a tree -n $ranks -c 1000 --in-place
 	check "chain_of_${ranks}_is_proved" proves broadcast -a chain -n $ranks -R $((ranks - 1))
-	check "barrier_of_${ranks}_is_proved" proves barrier -n $ranks
+	check "barrier_of_${ranks}_is_proved" proves barrier -n $ranks -a dissemination
+done
+for ranks in 2 7 24; do
+	check "flat_of_${ranks}_is_proved" proves allreduce -a flat -n $ranks -c 1000
+	check "direct_of_${ranks}_is_proved" proves allreduce -a direct -n $ranks -c 10000 --in-place
+	check "direct_of_${ranks}_in_malloc_is_proved" proves allreduce -a direct -n $ranks -c 10000 --malloc
+	check "flat_barrier_of_${ranks}_is_proved" proves barrier -n $ranks -a flat
 done
 for nodes in 1 4 1,1 2,2 2,1,3 1,5 3,3,3,3; do
 	check "hierarchical_on_${nodes}_is_proved" proves allreduce -a hierarchical -N $nodes -c 100
@@ -100,7 +126,8 @@ chooses() { # chooses ALGORITHM ARGUMENTS...
 	head -n 1 "$out" | grep -q "algorithm $algorithm:"
 }
 check long_vector_over_nodes_is_hierarchical chooses hierarchical allreduce -N 4,4,4,4 -c 64M
-check long_vector_on_a_node_is_not chooses ring allreduce -N 4 -c 64M
+check long_vector_on_a_node_is_direct chooses direct allreduce -N 4 -c 64M
+check short_vector_on_a_node_is_flat chooses flat allreduce -N 4 -c 8
 check one_rank_a_node_is_not chooses ring allreduce -N 1,1,1,1 -c 64M
 
 refused() { # refused TEXT ARGUMENTS...: exit 2, one line on stderr that says TEXT, nothing on stdout

@@ -172,13 +172,50 @@ fi
 	check "log: a loss that is no number" grep -q '"event":"end".*"why":"loss"' "$dir/log.jsonl"
 	check "log: without a test" [ "$(grep -c '"event":"test"' "$dir/log.jsonl")" = 0 ]
 
+	# A rank that is killed: its parent is stretto-run, which lets the others end by themselves for 5 s.
+	timeout 60 "$build/stretto-run" -n 2 "$build/stretto-train" $noise --epochs 100000 --quiet --strategy sync --log "$dir/killed.jsonl" \
+		--trace "$dir/killed.json" >"$dir/out" 2>"$dir/err" &
+	launched=$!
+	for _ in $(seq 300); do
+		grep -qs '"event":"step"' "$dir/killed.jsonl" && break
+		sleep 0.1
+	done
+	for child in $(pgrep -P "$(pgrep -P $launched -x stretto-run || echo $launched)"); do
+		tr '\0' '\n' <"/proc/$child/environ" | grep -qx STRETTO_RANK=1 && kill -9 "$child"
+	done
+	wait $launched
+	check "a rank that dies: the log ends with what happened and after which step" \
+		grep -q '^{"event":"end",.*"step":[1-9][0-9]*,.*"why":"error","error":".*rank 1' "$dir/killed.jsonl"
+	own() { # own: a trace of rank 0 alone
+		python3 - "$dir/killed.json" <<-'END'
+			import json, sys
+			trace = json.load(open(sys.argv[1]))
+			about = trace["otherData"]
+			steps = {e["args"]["step"] for e in trace["traceEvents"] if e["name"] == "forward"}
+			assert about["ranks"] == 2 and {e["pid"] for e in trace["traceEvents"]} == {0}
+			assert len(steps) == min(64, max(steps)) and max(steps) == about["last_step"], (steps, about)
+		END
+	}
+	check "a rank that dies: the trace has what rank 0 recorded" own
+	told() { # told: the page says why the training ended
+		"$build/stretto-report" "$dir/killed.jsonl" --trace "$dir/killed.json" -o "$dir/killed.html" &&
+			grep -q "error: .*rank 1" "$dir/killed.html"
+	}
+	check "a rank that dies: the report says it" told
+
 	for bad in "--strategy dasgd --tau 4 --delay 5" "--own-weight 1" "--strategy best" "--model mlp:16" "--tau 0" \
 		"--optimizer sgd:lr=0" "--schedule sine" "--batch 0" "--epochs x" "--unknown" "operand" "--pace fast" "--strategy dga --delay 0" \
 		"--strategy streaming --fragments 3" "--strategy acco --optimizer sgd:clip=1" "--strategy co2 --outer-momentum 1" \
-		"--optimizer adam:decay=0.1" "--schedule cosine:floor=2" "--delay soon"; do
+		"--optimizer adam:decay=0.1" "--schedule cosine:floor=2" "--delay soon" \
+		"--augment rotate" "--augment crop:65" "--prefetch 17" "--prefetch auto"; do
 		train $noise $bad
 		check "bad option: $bad" says 2 .
 	done
+	train $noise --augment crop:4
+	check "a border as wide as the images is named" says 2 'border of 4 pixels is too much to crop images of 4 x 4'
+	head -c 3000 /dev/urandom >"$dir/letters"
+	train --data "text:$dir/letters" --model transformer:8-8-2-1 --augment flip
+	check "text cannot be augmented" says 2 'only images .* can be augmented, and the data set is text'
 	train $noise --model mlp:17-8-10
 	check "a model of another width than the images" says 2 'has 16 pixels'
 	train $noise --model mlp:16-8-9

@@ -350,14 +350,15 @@ static void costs_are_as_promised(void **state)
 
 static void costs_are_sane(const struct stretto_algorithm *one, const struct stretto_group *group)
 {
-	double last = 0;
+	/* A meeting in mapped memory is quicker than a message. */
+	double least = one->mapped ? 1e-9 : group->near->latency, last = 0;
 
 	for (size_t bytes = 0; bytes <= (size_t)1 << 32; bytes = bytes * 4 + 1024) {
 		size_t window = one->window(group, bytes);
 		double cost = one->cost(group, bytes, window);
 
 		assert_true(window >= 1024);
-		assert_true(cost >= group->near->latency && cost < 1e4);
+		assert_true(cost >= least && cost < 1e4);
 		assert_true(cost >= last);
 		last = cost;
 	}

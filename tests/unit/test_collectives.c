@@ -133,6 +133,7 @@ static void bits_cell(struct stretto_comm *world, size_t count, const char *algo
 	require(in && mine && first);
 	for (size_t i = 0; i < count; i++)
 		value_set(type, in, i, (double)(int64_t)next_random(&random) / 9e17);
+	args.algorithm = usable(world, &args);
 	require(stretto_coll_run(world, &args) == STRETTO_OK);
 	memcpy(first, mine, bytes);
 	require(stretto_broadcast(world, first, bytes, STRETTO_U8, 0) == STRETTO_OK);

@@ -22,9 +22,10 @@
 #include "runtime/comm.h"
 #include "tests/lib/ranks.h"
 
+/* Whether an algorithm sums, and scales as it goes: those by messages do. */
 static bool sums(const struct stretto_algorithm *algorithm)
 {
-	return stretto_traits_of(algorithm->collective)->reduces;
+	return stretto_traits_of(algorithm->collective)->reduces && !algorithm->mapped;
 }
 
 /* A collective on two pairs of buffers: scaled as it goes, and scaled before. */

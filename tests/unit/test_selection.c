@@ -28,6 +28,7 @@ static stretto_status choose(struct setup *setup, const char *setting, int size)
 {
 	snprintf(setup->config.algorithm, sizeof(setup->config.algorithm), "%s", setting);
 	struct stretto_group group = stretto_group_on_node(size);
+	group.board = false; /* those by messages */
 	return stretto_select(&setup->config, &group, &setup->args, &setup->choice);
 }
 
@@ -127,7 +128,7 @@ static void several_nodes_of_several_ranks_are_a_hierarchy(void **state)
 {
 	const size_t million = 1000000;
 	struct setup setup = make(STRETTO_ALLREDUCE, 25 * million);
-	struct stretto_group group = {8, 4, 2, 2, &stretto_link_network, &stretto_link_shm};
+	struct stretto_group group = {8, 4, 2, 2, &stretto_link_network, &stretto_link_shm, false};
 	(void)state;
 	assert_string_equal(chosen_on(&setup, &group), "hierarchical");
 	setup = make(STRETTO_ALLREDUCE, 1); /* too many rounds for a short one */
@@ -136,9 +137,9 @@ static void several_nodes_of_several_ranks_are_a_hierarchy(void **state)
 
 	/* It is not even considered on one node, of one rank a node, and without common memory. */
 	const struct stretto_group others[] = {
-		{8, 1, 8, 8, &stretto_link_shm, &stretto_link_shm},
-		{8, 8, 1, 1, &stretto_link_network, &stretto_link_shm},
-		{8, 4, 2, 2, &stretto_link_network, &stretto_link_network},
+		{8, 1, 8, 8, &stretto_link_shm, &stretto_link_shm, false},
+		{8, 8, 1, 1, &stretto_link_network, &stretto_link_shm, false},
+		{8, 4, 2, 2, &stretto_link_network, &stretto_link_network, false},
 	};
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
 		setup = make(STRETTO_ALLREDUCE, 25 * million);
@@ -153,7 +154,8 @@ static void reproducible_reductions_take_canonical_algorithms_only(void **state)
 {
 	static const enum stretto_collective collectives[] = {STRETTO_ALLREDUCE,
 							      STRETTO_REDUCE_SCATTER};
-	struct stretto_group hierarchy = {8, 4, 2, 2, &stretto_link_network, &stretto_link_shm};
+	struct stretto_group hierarchy = {8,    4, 2, 2, &stretto_link_network, &stretto_link_shm,
+					  false};
 	(void)state;
 	for (size_t c = 0; c < 2; c++)
 		for (size_t count = 1; count < (size_t)1 << 28; count *= 8) {
@@ -240,12 +242,63 @@ static void estimates_never_fall_by_a_change_of_algorithm(void **state)
 			for (size_t l = 0; l < sizeof(links) / sizeof(*links); l++)
 				for (size_t near = 0; near < 2; near++) {
 					const struct stretto_group group = {
-						nodes[n][0], nodes[n][1],
-						nodes[n][2], nodes[n][3],
-						&links[l],   near ? &links[l] : &links[0]};
+						nodes[n][0],
+						nodes[n][1],
+						nodes[n][2],
+						nodes[n][3],
+						&links[l],
+						near ? &links[l] : &links[0],
+						nodes[n][1] == 1 && near};
 
 					assert_monotone((enum stretto_collective)c, &group);
 				}
+}
+
+/* Where the ranks have a board: short vectors are on it, long ones are read where they are. */
+static void ranks_that_map_their_memory_need_no_messages(void **state)
+{
+	const struct stretto_group group = stretto_group_on_node(2);
+	struct setup setup = make(STRETTO_ALLREDUCE, 1);
+	const float factor = 2;
+	(void)state;
+	assert_string_equal(chosen_on(&setup, &group), "flat");
+	setup.args.count = 1 << 20;
+	assert_string_equal(chosen_on(&setup, &group), "direct");
+	setup.args.scale = &factor;
+	chosen_on(&setup, &group);
+	assert_false(setup.choice.algorithm->mapped);
+	setup = make(STRETTO_BARRIER, 0);
+	assert_string_equal(chosen_on(&setup, &group), "flat");
+	assert_string_equal(chosen(&setup, "", 2), "dissemination"); /* without a board */
+}
+
+/* A hint for what cannot be is refused; a setting is for the calls that it fits. */
+static void what_an_algorithm_cannot_do_is_not_asked_of_it(void **state)
+{
+	const struct stretto_group group = stretto_group_on_node(4);
+	const size_t most = 8192 / sizeof(float);
+	struct setup setup = make(STRETTO_ALLREDUCE, most);
+	const float factor = 2;
+	(void)state;
+	setup.args.algorithm = "flat";
+	assert_string_equal(chosen_on(&setup, &group), "flat");
+	assert_int_equal(choose(&setup, "", 4), STRETTO_INVALID); /* without a board */
+	setup.args.scale = &factor;
+	assert_int_equal(stretto_select(&setup.config, &group, &setup.args, &setup.choice),
+			 STRETTO_INVALID);
+	setup.args.scale = NULL;
+	setup.args.count = most + 1;
+	assert_int_equal(stretto_select(&setup.config, &group, &setup.args, &setup.choice),
+			 STRETTO_INVALID);
+	setup.args.algorithm = NULL;
+	snprintf(setup.config.algorithm, sizeof(setup.config.algorithm), "allreduce=flat");
+	assert_string_not_equal(chosen_on(&setup, &group), "flat");
+	setup.args.count = most;
+	assert_string_equal(chosen_on(&setup, &group), "flat");
+	assert_non_null(strstr(setup.choice.reason, "STRETTO_ALGORITHM"));
+	setup.config.window_bytes = 64; /* a payload of the board is one window */
+	assert_string_equal(chosen_on(&setup, &group), "flat");
+	assert_int_equal(setup.choice.window, most);
 }
 
 static void windows_are_in_elements(void **state)
@@ -293,6 +346,8 @@ int main(void)
 		cmocka_unit_test(reproducible_reductions_take_canonical_algorithms_only),
 		cmocka_unit_test(other_algorithms_are_refused_where_sums_are_reproducible),
 		cmocka_unit_test(estimates_never_fall_by_a_change_of_algorithm),
+		cmocka_unit_test(ranks_that_map_their_memory_need_no_messages),
+		cmocka_unit_test(what_an_algorithm_cannot_do_is_not_asked_of_it),
 		cmocka_unit_test(windows_are_in_elements),
 		cmocka_unit_test(long_rings_have_several_windows),
 	};

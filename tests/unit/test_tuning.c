@@ -187,6 +187,7 @@ static const char *chosen(const char *setting, const char *hint, size_t count, b
 					 .count = count,
 					 .algorithm = hint};
 	struct stretto_group group = stretto_group_on_node(8);
+	group.board = false; /* those by messages */
 
 	snprintf(config.algorithm, sizeof(config.algorithm), "%s", setting);
 	if (stretto_select(&config, &group, &args, choice) != STRETTO_OK)
@@ -228,6 +229,7 @@ static void unknown_names_in_a_file_are_refused(void **state)
 static void measured_links_change_the_choice(void **state)
 {
 	struct stretto_group group = stretto_group_on_node(8);
+	group.board = false; /* those by messages */
 	struct stretto_link link;
 	struct stretto_config config = {0};
 	struct stretto_coll_args args = {
@@ -250,6 +252,7 @@ static void estimates_grow_with_bytes(void **state)
 	for (int c = 0; c < STRETTO_COLLECTIVE_COUNT; c++)
 		for (int size = 2; size <= 64; size++) {
 			struct stretto_group group = stretto_group_on_node(size);
+			group.board = false; /* those by messages */
 			struct stretto_config config = {0};
 			struct stretto_coll_args args = {.collective = (enum stretto_collective)c,
 							 .type = STRETTO_U8};

@@ -60,13 +60,16 @@ static const char *fastest(struct perf *perf, struct perf_case *test,
 	struct stretto_group group = stretto_group_tuned(perf->comm, tuning, links);
 	const char *chosen = name_chosen(perf, test, tuning, &group), *best = NULL;
 	double least = (1 - least_gain) * measured(perf, test, chosen);
+	const struct stretto_coll_args args = {
+		.collective = test->collective, .type = test->type, .count = test->count};
 
 	for (size_t i = 0; stretto_algorithms[i]; i++) {
 		const struct stretto_algorithm *one = stretto_algorithms[i];
 		double seconds;
 
 		if (one->collective != test->collective || strcmp(one->name, chosen) == 0 ||
-		    (one->suits && !one->suits(&group)) || is_barred(perf, one))
+		    (one->suits && !one->suits(&group)) || is_barred(perf, one) ||
+		    !stretto_algorithm_can(perf->comm, one, &args))
 			continue;
 		seconds = measured(perf, test, one->name);
 		if (seconds < least) {

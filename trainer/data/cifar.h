@@ -15,8 +15,13 @@
 
 #include "trainer/data/idx.h"
 
-/* Bytes of an image, and records of a file at most (the format has 10000). */
-enum { STRETTO_CIFAR_IMAGE = 3072, STRETTO_CIFAR_CLASSES = 10, STRETTO_CIFAR_RECORDS = 100000 };
+/* Rows and columns, bytes of an image, and records of a file at most (the format has 10000). */
+enum {
+	STRETTO_CIFAR_SIDE = 32,
+	STRETTO_CIFAR_IMAGE = 3072,
+	STRETTO_CIFAR_CLASSES = 10,
+	STRETTO_CIFAR_RECORDS = 100000
+};
 
 /*
  * Splits bytes[size] into images [count, 32, 32, 3] and labels [count], both large enough for

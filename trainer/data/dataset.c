@@ -142,9 +142,12 @@ static stretto_status load_idx(const char *folder, struct stretto_dataset *datas
 		status = check_sides(&train, &test, problem);
 	if (status == STRETTO_OK)
 		status = check_labels(dataset, &test, problem);
-	if (status == STRETTO_OK)
-		dataset->features = train.images.idx.extent[1] * train.images.idx.extent[2];
-	return status;
+	if (status != STRETTO_OK)
+		return status;
+	dataset->shape = (struct stretto_image_shape){train.images.idx.extent[1],
+						      train.images.idx.extent[2], 1};
+	dataset->features = dataset->shape.height * dataset->shape.width;
+	return STRETTO_OK;
 }
 
 /* Appends FOLDER/NAME to the samples, which then own its images and labels. */
@@ -183,6 +186,9 @@ static stretto_status load_cifar(const char *folder, struct stretto_dataset *dat
 	if (status == STRETTO_OK)
 		status = load_cifar_file(folder, "test_batch.bin", &dataset->test, problem);
 	dataset->features = STRETTO_CIFAR_IMAGE;
+	dataset->shape = (struct stretto_image_shape){
+		STRETTO_CIFAR_SIDE, STRETTO_CIFAR_SIDE,
+		STRETTO_CIFAR_IMAGE / (STRETTO_CIFAR_SIDE * STRETTO_CIFAR_SIDE)};
 	dataset->classes = STRETTO_CIFAR_CLASSES;
 	return status;
 }
@@ -262,16 +268,20 @@ void stretto_dataset_fini(struct stretto_dataset *dataset)
 	*dataset = (struct stretto_dataset){0};
 }
 
+void stretto_dataset_convert(const struct stretto_dataset *dataset, const uint8_t *pixels, float *x)
+{
+	for (size_t i = 0; i < dataset->features; i++)
+		x[i] = dataset->scale * (float)pixels[i] + dataset->shift;
+}
+
 void stretto_dataset_batch(const struct stretto_dataset *dataset,
 			   const struct stretto_samples *samples, size_t rows,
 			   const uint32_t *index, float *x, uint8_t *labels)
 {
 	for (size_t r = 0; r < rows; r++) {
 		const uint8_t *pixels = samples->pixels + index[r] * dataset->features;
-		float *row = x + r * dataset->features;
 
-		for (size_t i = 0; i < dataset->features; i++)
-			row[i] = dataset->scale * (float)pixels[i] + dataset->shift;
+		stretto_dataset_convert(dataset, pixels, x + r * dataset->features);
 		if (dataset->text)
 			memcpy(labels + r * dataset->features, pixels + 1, dataset->features);
 		else

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 
+#include "trainer/data/augment.h"
 #include "trainer/data/idx.h"
 
 /* Half of a data set: to train on, or to test with. */
@@ -27,10 +28,12 @@ struct stretto_dataset {
 	struct stretto_samples train;
 	struct stretto_samples test;
 	size_t features; /* pixels of an image, or characters of a sample */
-	size_t classes;  /* greatest training label + 1, or greatest character + 1 */
-	bool text;       /* each character's label is the next one; samples have no other labels */
-	size_t split;    /* of a text: characters to train on */
-	float scale;     /* a pixel byte b becomes scale * b + shift */
+	struct stretto_image_shape
+		shape;  /* of the features; all 0: they are not known to be an image */
+	size_t classes; /* greatest training label + 1, or greatest character + 1 */
+	bool text;      /* each character's label is the next one; samples have no other labels */
+	size_t split;   /* of a text: characters to train on */
+	float scale;    /* a pixel byte b becomes scale * b + shift */
 	float shift;
 };
 
@@ -49,6 +52,10 @@ stretto_status stretto_dataset_load(const char *name, struct stretto_dataset *da
 stretto_status stretto_dataset_cut(struct stretto_dataset *dataset, size_t length, char *problem);
 
 void stretto_dataset_fini(struct stretto_dataset *dataset);
+
+/* The floats of one sample: x[features] of bytes pixels[features]. */
+void stretto_dataset_convert(const struct stretto_dataset *dataset, const uint8_t *pixels,
+			     float *x);
 
 /* Gathers images and labels index[0 .. rows) into x[rows, features] and labels[rows], or of a
  * text labels[rows, features]. */
