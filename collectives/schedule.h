@@ -220,6 +220,12 @@ struct stretto_span stretto_block(const struct stretto_shape *shape, enum strett
 /* What is this rank's of a buffer, IN or OUT: its block where there is one per rank, else all. */
 struct stretto_span stretto_own(const struct stretto_shape *shape, enum stretto_buffer buffer);
 
+/* Whether two spans are the same elements of the same buffer. */
+static inline bool stretto_same_span(const struct stretto_span *x, const struct stretto_span *y)
+{
+	return x->buffer == y->buffer && x->first == y->first && x->count == y->count;
+}
+
 /* Block b of `count` elements cut into `parts` parts that differ by at most one element. */
 struct stretto_span stretto_part(enum stretto_buffer buffer, size_t count, int parts, int b);
 /* The same with parts that begin at multiples of 64 elements; the last ones may be short or empty. */
