@@ -92,7 +92,7 @@ TESTS := $(UNIT:%=$(BUILD)/%) $(MULTI:%=$(BUILD)/%) $(RDMA:%=$(BUILD)/%) $(CLUST
 LIB_SO := $(BUILD)/libstretto.so.$(VERSION)
 LIB_A := $(BUILD)/libstretto.a
 
-.PHONY: all programs tests deps demo test test-rdma test-cluster check lint asan tsan bench bench-rdma bench-hiding peers install clean help parts FORCE
+.PHONY: all programs tests deps demo test test-rdma test-cluster check lint asan tsan bench bench-rdma bench-hiding bench-train study peers install clean help parts FORCE
 .DEFAULT_GOAL := all
 
 all: parts $(LIB_A) $(LIB_SO) $(PROGRAMS) $(SCRIPTS) ## build the libraries and the programs
@@ -154,6 +154,16 @@ bench-hiding: ## measure what the trainer hides on shaped links between virtual 
 	@STRETTO_DEPS_BENCH=1 tools/deps.sh
 	@$(MAKE) --no-print-directory all tests peers
 	@tools/bench_hiding.py $(BUILD)
+
+bench-train: ## measure a training step beside PyTorch's, in turns (root needed for the link)
+	@STRETTO_DEPS_BENCH_TRAIN=1 tools/deps.sh
+	@$(MAKE) --no-print-directory all
+	@tools/bench_train.py $(BUILD)
+
+study: ## train by every strategy on Fashion-MNIST and compare what they reach (40 minutes)
+	@STRETTO_DEPS_STUDY=1 tools/deps.sh
+	@$(MAKE) --no-print-directory all
+	@tools/study.py $(BUILD)
 
 # One program for each library that is compared: only here are the other libraries needed. By name, whichever of them
 # mpicc stands for; mpicc itself where there is no other name.

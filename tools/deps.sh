@@ -60,6 +60,12 @@ if [ "${STRETTO_DEPS_BENCH:-}" = 1 ]; then
 	need libgloo-dev test -e /usr/include/gloo/config.h
 	need python3-matplotlib python3 -c "import matplotlib"
 fi
+if [ "${STRETTO_DEPS_BENCH_TRAIN:-}" = 1 ]; then
+	need python3-torch /usr/bin/python3 -c "import torch"
+fi
+if [ "${STRETTO_DEPS_STUDY:-}" = 1 ]; then
+	need python3-matplotlib /usr/bin/python3 -c "import matplotlib"
+fi
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ]; then

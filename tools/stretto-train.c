@@ -70,6 +70,7 @@ enum {
 	OPT_LOG,
 	OPT_LOG_EVERY,
 	OPT_TEST_EVERY,
+	OPT_PROBE_EVERY,
 	OPT_TRACE,
 	OPT_TRACE_STEPS,
 	OPT_CHECKPOINT,
@@ -104,6 +105,7 @@ static const struct tool_option table[] = {
 	{"log-every", OPT_LOG_EVERY, "N", "steps between two of these lines (10)"},
 	{"test-every", OPT_TEST_EVERY, "N",
 	 "local steps between two tests for the log (only at the end)"},
+	{"probe-every", OPT_PROBE_EVERY, "N", "the same of the norm of the gradient (none)"},
 	{"trace", OPT_TRACE, "FILE", "write what all ranks did in the last steps, for Perfetto"},
 	{"trace-steps", OPT_TRACE_STEPS, "N", "how many steps that shows (64)"},
 	{"checkpoint", OPT_CHECKPOINT, "DIR",
@@ -210,6 +212,9 @@ static void set_run(struct options *options, int id, const char *text)
 	case OPT_TEST_EVERY:
 		options->train.test_every = (size_t)tool_int("--test-every", text, 1, 1000000000);
 		break;
+	case OPT_PROBE_EVERY:
+		options->train.probe_every = (size_t)tool_int("--probe-every", text, 1, 1000000000);
+		break;
 	case OPT_TRACE:
 		options->trace = text;
 		break;
@@ -275,8 +280,8 @@ static void parse(int argc, char **argv, struct options *options)
 	    options->averaging.count > 1)
 		tool_fail("checkpoints go with one strategy, not with %zu",
 			  options->averaging.count);
-	if (options->train.test_every > 0 && !options->log)
-		tool_fail("--test-every goes with --log FILE");
+	if ((options->train.test_every > 0 || options->train.probe_every > 0) && !options->log)
+		tool_fail("--test-every and --probe-every go with --log FILE");
 	if (options->train.keep.every > 0 && !options->train.keep.folder)
 		tool_fail("--checkpoint-every goes with --checkpoint DIR");
 	for (size_t i = 0; i < options->averaging.count; i++)

@@ -99,6 +99,14 @@ static void put_test(const struct stretto_run_log *log, const struct stretto_tra
 	fputs("}\n", log->file);
 }
 
+static void put_probe(const struct stretto_run_log *log, const struct stretto_train_step *step)
+{
+	put_place(log, "probe", step);
+	put_number(log->file, "gradient_norm", step->probe.norm);
+	put_number(log->file, "train_loss", step->probe.loss);
+	fputs("}\n", log->file);
+}
+
 void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_train_step *step)
 {
 	const struct stretto_train_step *last = &log->last;
@@ -108,7 +116,7 @@ void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_trai
 
 	log->seen = *step;
 	if (!log->file || (step->step % log->every != 0 && step->step != step->steps &&
-			   !isfinite(step->accuracy)))
+			   !isfinite(step->accuracy) && !isfinite(step->probe.norm)))
 		return;
 	put_place(log, "step", step);
 	if (isfinite(step->loss))
@@ -124,6 +132,8 @@ void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_trai
 		(double)log->samples * (double)(step->step - from) / seconds);
 	if (isfinite(step->accuracy))
 		put_test(log, step, step->accuracy);
+	if (isfinite(step->probe.norm))
+		put_probe(log, step);
 	log->last = *step;
 	flush(log);
 }

@@ -7,6 +7,7 @@
  *	 "step_ms":3.91,"compute_ms":3.90,"exposed_ms":0.01,"in_flight_ms":7.02,
  *	 "hidden_percent":99.9,"samples_per_s":32700.0}
  *	{"event":"test","time":9.1,"step":937,"epoch":1,"samples":239872,"test_accuracy":0.8812}
+ *	{"event":"probe","time":9.1,"step":900,...,"gradient_norm":0.31,"train_loss":0.42}
  *	{"event":"end","time":9.1,...,"slowest_rank":2,"slowest_host":"n7","slower_percent":3.1}
  *
  * or, if it failed, {"event":"end",...,"why":"error","error":"rank 3 (of the world) has failed: ...",...}
@@ -41,7 +42,7 @@ stretto_status stretto_run_log_open(struct stretto_run_log *log, const char *pat
 /* Writes the configuration of report->trainings[0]; results are not looked at. */
 void stretto_run_log_start(struct stretto_run_log *log, const struct stretto_report *report);
 
-/* Writes a line if it is time for one, or a test was made: then one more for that. */
+/* Writes a line if it is time for one, or a test or probe was made: then one more for that. */
 void stretto_run_log_step(struct stretto_run_log *log, const struct stretto_train_step *step);
 
 /* Writes what the training came to: the test, if there was one, and the end. Closes the file. */

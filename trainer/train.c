@@ -31,6 +31,7 @@ struct run {
 	struct stretto_batches batches;
 	struct stretto_prefetch *prefetch;
 	struct stretto_vote vote;
+	struct stretto_probe probe;
 	struct stretto_windows windows;
 	float *x;                      /* [batch, features], of test images */
 	uint8_t *labels;               /* [batch, model.labels], likewise */
@@ -146,6 +147,8 @@ static stretto_status open_run(struct run *run)
 						stretto_average_state(run->average));
 	if (status == STRETTO_OK)
 		status = stretto_vote_init(&run->vote, run->comm);
+	if (status == STRETTO_OK && options->probe_every > 0)
+		status = stretto_probe_init(&run->probe, &run->model);
 	if (status == STRETTO_NO_MEMORY)
 		stretto_error("no memory for a model of %zu parameters (batch %zu, strategy %s)",
 			      run->model.parameters, options->model.batch,
@@ -159,6 +162,7 @@ static void close_run(struct run *run)
 	stretto_prefetch_free(run->prefetch);
 	stretto_batches_fini(&run->batches);
 	stretto_vote_fini(&run->vote);
+	stretto_probe_fini(&run->probe);
 	stretto_average_free(run->average);
 	stretto_optimizer_fini(&run->optimizer);
 	stretto_windows_fini(&run->windows);
@@ -263,6 +267,29 @@ static stretto_status test_meanwhile(struct run *run, double *accuracy)
 	return status;
 }
 
+/* A probe of the weights as they are, if one is due; its time is taken out of the training's. */
+static stretto_status probe_meanwhile(struct run *run, struct stretto_probe_found *found)
+{
+	const struct stretto_probe_place place = {
+		.comm = run->comm,
+		.dataset = run->options->dataset,
+		.weights = stretto_average_weights(run->average),
+		.x = run->x,
+		.labels = run->labels,
+		.index = run->index,
+	};
+	size_t every = run->options->probe_every;
+	double before = seconds();
+	stretto_status status;
+
+	*found = (struct stretto_probe_found){NAN, NAN};
+	if (every == 0 || run->step % every != 0)
+		return STRETTO_OK;
+	status = stretto_probe_take(&run->probe, &run->model, &place, found);
+	run->resumed += seconds() - before;
+	return status;
+}
+
 /* Measures the step that was made, shows it to the observer, and votes when it is time. */
 static stretto_status after_step(struct run *run, double loss)
 {
@@ -288,6 +315,8 @@ static stretto_status after_step(struct run *run, double loss)
 			    &(struct stretto_window){seen.seconds, seen.exposed, seen.in_flight},
 			    loss);
 	status = test_meanwhile(run, &seen.accuracy);
+	if (status == STRETTO_OK)
+		status = probe_meanwhile(run, &seen.probe);
 	if (status != STRETTO_OK)
 		return status;
 	if (!isfinite(loss))

@@ -21,6 +21,7 @@
 #include "trainer/data/prefetch.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
+#include "trainer/probe.h"
 #include "trainer/rate.h"
 #include "trainer/straggler.h"
 #include "trainer/stretto_train.h"
@@ -40,6 +41,8 @@ struct stretto_train_step {
 	double exposed;   /* of which waiting for averages */
 	double in_flight; /* time that averages were in flight, see stretto_average_stats() */
 	double accuracy;  /* of a test after this step, see test_every; NaN: there was none */
+	struct stretto_probe_found
+		probe; /* after this step, see probe_every; NaN: none was taken */
 };
 
 /* Called after every step, on every rank; false asks to stop all ranks (which takes some steps). */
@@ -74,7 +77,8 @@ struct stretto_train_options {
 	 * test images. They change no bit and count as no time. 0: none but the one at the end.
 	 */
 	size_t test_every;
-	uint64_t seed;                  /* of weights, shuffles and augmentation */
+	size_t probe_every; /* local steps between two probes (probe.h), likewise. 0: none */
+	uint64_t seed;      /* of weights, shuffles and augmentation */
 	struct stretto_augment augment; /* of the images to train on; all zero: as they are */
 	int prefetch; /* batches ahead, to STRETTO_PREFETCH_MOST, 0: none; STRETTO_TRAIN_PREFETCH_AUTO */
 	struct stretto_train_keep keep;

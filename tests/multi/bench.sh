@@ -101,4 +101,29 @@ if PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$here/tools" python3 - >"$out" 2>"$err"
 	rows = report.overlap_rows({('gloo', 2, 64, 'shm', 'sleep'): [(1, 2, 3, 0), (3, 2, 3, 66), (2, 2, 3, 50)]})
 	assert rows == [('gloo', 2, 64, 'shm', '2.0', '2.0', '3.0', '50.0', 'sleep')], rows
 END
+
+name=bench_train_ratios_and_table
+if PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$here/tools" python3 - "$scratch" >"$out" 2>"$err" <<-'END'; then ok $name; else not_ok $name; fi
+	import sys
+	import bench_train as bench
+	rows = [bench.Row('node', 'cnn', kind, turn, best, median) for kind, turn, best, median in (
+	    ('Stretto sync', 1, 1, 2), ('PyTorch DDP, gloo', 1, 3, 4), ('Stretto sync', 2, 2, 4), ('PyTorch DDP, gloo', 2, 4, 4),
+	    ('Stretto sync', 3, 2, 5), ('PyTorch DDP, gloo', 3, 4, 20))]
+	# of each round by itself; other places and models do not count
+	assert bench.ratios(rows, 'node', 'cnn', 'Stretto sync') == [2, 1, 4]
+	assert bench.ratios(rows, 'node', 'mlp', 'Stretto sync') == bench.ratios(rows, 'link', 'cnn', 'Stretto sync') == []
+	assert '| Stretto sync | 1.00 | 4.00 (2.00..5.00) | 2.00 (1.00..4.00) |' in bench.table(rows)
+	log = sys.argv[1] + '/log'
+	with open(log, 'w') as file:
+	    file.write('{"event":"start"}\n{"event":"step","step_ms":2.5}\n{"event":"end","step_ms":9}\n')
+	assert bench.step_times(log) == [2.5]
+END
+
+name=bench_train_wrong_options
+if ! tools/bench_train.py "$scratch/build" --places one,moon >"$out" 2>"$err" && grep -q 'expected some of one,two,node,link, not moon$' "$err" &&
+	! tools/bench_train.py "$scratch/build" --steps 8 >"$out" 2>"$err" && grep -q 'at least one round, and 24 steps$' "$err"; then
+	ok $name
+else
+	not_ok $name
+fi
 exit $failed

@@ -38,6 +38,7 @@ finish='{"event":"end","time":20.5,"step":20,"epoch":1,"samples":160,"why":"done
 	echo "$start"
 	step 10 2.5 null
 	step 20 null 50
+	echo '{"event":"probe","time":20.5,"step":20,"epoch":1,"samples":160,"gradient_norm":0.5,"train_loss":null}'
 	echo '{"event":"test","time":20.5,"step":20,"epoch":1,"samples":160,"test_accuracy":0.875}'
 	echo "$finish"
 } >"$dir/a.jsonl"
@@ -149,7 +150,7 @@ printf '%s\n{"event":\n' "$start" | bad "a broken line" ":2: not JSON: Expecting
 step 10 1 1 | bad "no start" ":1: a log begins with its start line"
 printf '%s\n%s\n' "$start" "$start" | bad "two starts" ":2: a second start line"
 echo "$start" | sed 's/"format":1/"format":2/' | bad "another format" ":1: format 2, but this program reads 1"
-printf '[1]\n' | bad "another file" ':1: expected an object with "event": start, step, test or end'
+printf '[1]\n' | bad "another file" ':1: expected an object with "event": start, step, test, probe or end'
 printf '\377\n' | bad "no text" ": at byte 0: not UTF-8"
 report none.jsonl
 check "a missing file" says 1 "none.jsonl: No such file or directory"

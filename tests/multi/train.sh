@@ -97,19 +97,22 @@ fi
 	check "the summary has all its parts" [ "$(grep -cE '^(strategy|throughput|step|communication|effective|test)' "$dir/out")" = 6 ]
 	tested() { # tested STRATEGY: tests on the way change no bit
 		train $noise --strategy "$1" --epochs 3 --log "$dir/log1.jsonl" --log-every 1
-		train $noise --strategy "$1" --epochs 3 --log "$dir/log2.jsonl" --log-every 1 --test-every 7
+		train $noise --strategy "$1" --epochs 3 --log "$dir/log2.jsonl" --log-every 1 --test-every 7 --probe-every 8
 		[ "$(grep -c '"event":"test"' "$dir/log2.jsonl")" = 5 ] || return 1
 		[ "$(sed -n 's/.*"test",.*"step":\([0-9]*\),.*/\1/p' "$dir/log2.jsonl" | tr '\n' ' ')" = "7 14 21 28 30 " ] || return 1
+		[ "$(sed -n 's/.*"probe",.*"step":\([0-9]*\),.*"gradient_norm":[0-9].*/\1/p' "$dir/log2.jsonl" | tr '\n' ' ')" = "8 16 24 " ] || return 1
 		for file in log1 log2; do
 			grep -o '"loss":[^,]*\|"event":"end"\|"step":30.*test_accuracy.*' "$dir/$file.jsonl" >"$dir/$file"
 		done
 		[ "$(wc -l <"$dir/log1")" = 32 ] && diff "$dir/log1" "$dir/log2"
 	}
 	for strategy in sync dasgd; do
-		check "--test-every: tests change no bit of $strategy" tested $strategy
+		check "--test-every, --probe-every: tests and probes change no bit of $strategy" tested $strategy
 	done
 	train $noise --test-every 5
-	check "--test-every: goes with --log" says 2 'goes with --log'
+	check "--test-every: goes with --log" says 2 'go with --log'
+	train $noise --probe-every 5
+	check "--probe-every: goes with --log" says 2 'probe-every go with --log'
 	traced() { # traced: the last 10 of 30 steps on both ranks; an average every 5 steps, merged 2 steps later
 		python3 - "$dir/trace.json" <<-'END'
 			import collections, json, sys
