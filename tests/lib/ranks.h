@@ -19,6 +19,12 @@ enum { TEST_SLOW = 1 };
 #else
 enum { TEST_SLOW = 0 };
 #endif
+/* AddressSanitizer doubles or triples the time: the longest of such tests take fewer sizes as well. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { TEST_SANITIZED = 1 };
+#else
+enum { TEST_SANITIZED = 0 };
+#endif
 
 typedef void (*rank_function)(struct stretto_comm *world, void *argument);
 

@@ -16,7 +16,7 @@
 #include "collectives/traits.h"
 #include "tests/lib/ranks.h"
 
-enum { MOST_RANKS = TEST_SLOW ? 9 : 64 };
+enum { MOST_RANKS = TEST_SLOW ? 9 : TEST_SANITIZED ? 24 : 64 };
 
 /* Which ranks operate in place. */
 enum places { APART, IN_PLACE, MIXED, PLACES };
