@@ -6,9 +6,12 @@
  *	Y [rows, high, wide, out]             high = (height + 2 pad - kernel) / stride + 1
  *
  * Channels come last: so a kernel's row is contiguous in X, all positions of Y are rows of one
- * matrix, and the gradient of W is written where it belongs by the same GEMM as that of a dense
- * layer. The patches of X (im2col) are gathered for a few images at a time, so that they are still
- * in the cache when GEMM reads them; the backward pass gathers them again instead of keeping them.
+ * matrix, and the gradient of W is written where it belongs. With stride 1 and channels that fill
+ * vectors (multiples of 8, or 16 with AVX-512) Y and the gradients are made straight from the images
+ * (direct.h). Else by GEMM: the patches of X (im2col) are gathered for a few images at a time, so
+ * that they are still in the cache when GEMM reads them; the backward pass gathers them again
+ * instead of keeping them. The two differ by rounding; which is taken depends on the struct and the
+ * processor alone.
  * Source: Chellapilla et al. 2006, "High Performance Convolutional Neural Networks".
  *
  * Threads: one at a time for each struct, because of its scratch.
