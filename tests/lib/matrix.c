@@ -8,11 +8,14 @@
 static void run_cell(struct stretto_comm *comm, struct cell cell)
 {
 	int rank = stretto_comm_rank(comm), size = stretto_comm_size(comm);
-	struct buffers buffers = cell_buffers(comm, &cell);
-	struct stretto_coll_args args = cell_args(&cell, &buffers);
+	struct stretto_coll_args args = cell_args(&cell, &(struct buffers){0});
 	struct stretto_request *request;
+	struct buffers buffers;
 
-	args.algorithm = usable(comm, &args);
+	if (!usable(comm, &args))
+		return; /* by another one it has a cell already */
+	buffers = cell_buffers(comm, &cell);
+	args = cell_args(&cell, &buffers);
 	for (unsigned round = 0; round < 3; round++) {
 		cell.round = round;
 		cell_fill(&cell, &buffers, rank);
