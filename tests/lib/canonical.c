@@ -113,7 +113,7 @@ static void run_algorithm(struct stretto_comm *world, enum stretto_collective co
 	static const enum stretto_op ops[] = {STRETTO_SUM, STRETTO_PROD, STRETTO_AVG};
 	const size_t counts[] = {1, 67, 1501, large};
 
-	for (size_t k = 0; k < 4 * 3 * 4; k += TEST_SLOW ? 5 : 1) {
+	for (size_t k = 0; k < 4 * 3 * 4; k += TEST_SANITIZED ? 5 : 1) {
 		struct canonical canonical = {
 			.collective = collective,
 			.type = types[k % 4],

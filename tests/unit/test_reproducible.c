@@ -25,7 +25,7 @@ static void run_sizes(const char *const *settings, size_t large)
 	static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 17};
 
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		if (!TEST_SLOW || sizes[i] == 3 || sizes[i] == 6)
+		if (!TEST_SANITIZED || sizes[i] == 3 || sizes[i] == 6)
 			run_ranks(sizes[i], settings, canonical_rank, &large);
 }
 
