@@ -6,9 +6,9 @@
  * AWAIT; so a part needs a place in its schedule and no queues. Windows follow each other, one at a
  * time, on one line of the board (runtime/board.h).
  *
- * Such a part is driven by its channel as any other (executor.h), or, when the caller waits for it
- * and nothing else of its communicator is under way, by the caller alone: then no lock is taken and
- * no thread is told.
+ * Such a part is driven by its channel as any other (executor.h), or, when what it publishes is on
+ * the board, the caller waits for it and nothing else of its communicator is under way, by the caller
+ * alone: then no lock is taken and no thread is told.
  *
  * Threads: the holder of the channel's baton, or the caller in stretto_mapped_run().
  */

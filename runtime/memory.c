@@ -83,8 +83,6 @@ static stretto_status insert(struct stretto_memory *memory, struct stretto_regio
 		memory->regions[at] = region;
 		memory->count++;
 		region->id = memory->next_id++;
-		/* release: who sees the new version finds the new table; partners load it */
-		atomic_fetch_add_explicit(&memory->version, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&memory->lock);
 	return status;
@@ -205,7 +203,6 @@ struct stretto_region *stretto_memory_remove(struct stretto_memory *memory, cons
 	if (at < memory->count && memory->regions[at]->base == base) {
 		region = memory->regions[at];
 		memory->count--;
-		atomic_fetch_add_explicit(&memory->version, 1, memory_order_release);
 		memmove(&memory->regions[at], &memory->regions[at + 1],
 			(memory->count - at) * sizeof *memory->regions);
 	}

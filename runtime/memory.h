@@ -6,15 +6,13 @@
  * application's (stretto_register). Regions are kept in an array sorted by address; an operation
  * looks its buffers up once when it is made.
  *
- * Threads: any; a mutex of its own. What a look-up found is still so while `version` is what it was
- * before. A region found stays valid until its owner frees it, which it
+ * Threads: any; a mutex of its own. A region found stays valid until its owner frees it, which it
  * may not do while an operation uses it.
  */
 #ifndef STRETTO_RUNTIME_MEMORY_H
 #define STRETTO_RUNTIME_MEMORY_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,7 +34,6 @@ struct stretto_memory {
 	size_t count;
 	size_t capacity;
 	uint32_t next_id;
-	atomic_uint version; /* changes with every region that comes or goes */
 };
 
 void stretto_memory_init(struct stretto_memory *memory);

@@ -12,8 +12,10 @@ static void run_cell(struct stretto_comm *comm, struct cell cell)
 	struct stretto_request *request;
 	struct buffers buffers;
 
-	if (!usable(comm, &args))
-		return; /* by another one it has a cell already */
+	if (!usable(comm, &args)) { /* by another one it has a cell already */
+		require(stretto_algorithm_find(cell.collective, cell.algorithm)->mapped);
+		return;
+	}
 	buffers = cell_buffers(comm, &cell);
 	args = cell_args(&cell, &buffers);
 	for (unsigned round = 0; round < 3; round++) {
