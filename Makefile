@@ -114,7 +114,11 @@ demo: deps ## train on Fashion-MNIST with four strategies and compare them
 	@$(MAKE) --no-print-directory all
 	@tools/demo.sh $(BUILD)
 
+# Builds on all cores, unless -j says how many. The tests start without -j: what they make is theirs.
+COMPILE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) all tests
+
 test: deps ## build everything and run all tests
+	@$(COMPILE)
 	@$(MAKE) --no-print-directory check
 
 check: all tests
@@ -123,17 +127,19 @@ check: all tests
 tests: $(TESTS)
 
 test-rdma: deps ## run the RDMA tests, in an emulated machine where there is no RDMA device
-	@$(MAKE) --no-print-directory all tests
+	@$(COMPILE)
 	@tests/run $(BUILD) multi/rdma
 
 test-cluster: deps ## run jobs under Slurm and mpirun on virtual nodes (needs root)
-	@$(MAKE) --no-print-directory all tests
+	@$(COMPILE)
 	@tests/run $(BUILD) multi/cluster
 
 asan: deps ## run the tests with AddressSanitizer and UBSan
+	@$(COMPILE) SAN=asan BUILD=build/asan
 	@$(MAKE) --no-print-directory check SAN=asan BUILD=build/asan
 
 tsan: deps ## run the tests with ThreadSanitizer
+	@$(COMPILE) SAN=tsan BUILD=build/tsan
 	@$(MAKE) --no-print-directory check SAN=tsan BUILD=build/tsan
 
 lint: deps ## formatting, warnings of a second compiler, include direction, sizes, banned calls

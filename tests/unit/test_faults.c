@@ -124,11 +124,12 @@ static void mismatches_are_told_to_all(void **state)
 		{"algorithm", ARGS(ALLREDUCE, 1000, F32, SUM, 0, "ring"),
 		 ARGS(ALLREDUCE, 1000, F32, SUM, 0, "doubling"), "by ring", "by doubling", 0},
 	};
-	static const int sizes[] = {2, 3, 5, 8};
+	static const int sizes[] = {2, 3, 5, 8}; /* the middle ones alone under sanitizers */
 
 	(void)state;
 	for (size_t i = 0; i < sizeof mismatches / sizeof *mismatches; i++)
-		for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+		for (size_t s = TEST_SANITIZED; s < sizeof sizes / sizeof *sizes - TEST_SANITIZED;
+		     s++)
 			run_mismatch(mismatches[i], sizes[s]);
 }
 
