@@ -2,7 +2,6 @@
 /* The calls of an application: they start requests, test them, and wait for their end. */
 #include <string.h>
 
-#include "collectives/counts.h"
 #include "collectives/form.h"
 #include "collectives/mapped.h"
 #include "collectives/request.h"
@@ -10,22 +9,6 @@
 #include "runtime/board.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
-
-/* The op, with what else decides on the bits. */
-static uint8_t signed_op(const struct stretto_request *request)
-{
-	return (uint8_t)(request->args.op |
-			 (stretto_request_reproducible(request) ? STRETTO_SIGNED_REPRODUCIBLE : 0) |
-			 (request->args.scale ? STRETTO_SIGNED_SCALED : 0));
-}
-
-/* The algorithm, where all ranks must take the same. */
-static uint8_t signed_algorithm(const struct stretto_request *request)
-{
-	const struct stretto_algorithm *algorithm = request->choice.algorithm;
-
-	return algorithm->alike ? STRETTO_SIGNED_ANY : stretto_algorithm_index(algorithm);
-}
 
 static struct stretto_exec_call make_call(struct stretto_request *request)
 {
@@ -40,12 +23,7 @@ static struct stretto_exec_call make_call(struct stretto_request *request)
 		.op = args->op,
 		.priority = args->priority,
 		.operation = &request->operation,
-		.signature = {.count = stretto_counts_sign(args, comm->size),
-			      .root = args->root,
-			      .collective = (uint8_t)args->collective,
-			      .type = (uint8_t)args->type,
-			      .op = signed_op(request),
-			      .algorithm = signed_algorithm(request)},
+		.signature = request->signature,
 	};
 
 	if (args->scale)

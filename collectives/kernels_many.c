@@ -145,8 +145,19 @@ static void fence(void)
 #endif
 }
 
-void stretto_kernel_many_with(const struct stretto_kernel_table *table, enum stretto_type type,
-			      enum stretto_op op, const struct stretto_many *call, size_t count)
+/* Two sources and one destination are what the loops of pairs are for. */
+static void reduce_pair(const struct stretto_kernel_table *table, enum stretto_type type,
+			enum stretto_op op, const struct stretto_many *call, size_t count)
+{
+	if (op == STRETTO_AVG)
+		table->sum_divide[type](call->dst[0], call->src[0], call->src[1], count,
+					call->ranks);
+	else
+		table->reduce[type][op](call->dst[0], call->src[0], call->src[1], count);
+}
+
+static void reduce_tree(const struct stretto_kernel_table *table, enum stretto_type type,
+			enum stretto_op op, const struct stretto_many *call, size_t count)
 {
 	/* the quotients of integers have no loop in registers */
 	bool adds = op == STRETTO_SUM ||
@@ -175,6 +186,15 @@ void stretto_kernel_many_with(const struct stretto_kernel_table *table, enum str
 	reduce_blocks(&many, first, count);
 	if (many.call.streaming)
 		fence();
+}
+
+void stretto_kernel_many_with(const struct stretto_kernel_table *table, enum stretto_type type,
+			      enum stretto_op op, const struct stretto_many *call, size_t count)
+{
+	if (call->srcs == 2 && call->dsts == 1 && !call->streaming)
+		reduce_pair(table, type, op, call, count);
+	else
+		reduce_tree(table, type, op, call, count);
 }
 
 void stretto_kernel_many(enum stretto_type type, enum stretto_op op, void *const dst[], int dsts,

@@ -285,9 +285,8 @@ static enum outcome copy(struct stretto_exec *exec, const struct stretto_step *s
 static enum outcome move_piece(struct stretto_exec *exec, const struct stretto_step *step)
 {
 	struct stretto_mapped *mapped = &exec->mapped;
-	size_t left = step->dst.count - mapped->piece;
-	size_t most = PIECE_BYTES / exec->plan.element_size;
-	size_t count = left < most ? left : most;
+	size_t left = step->dst.count - mapped->piece, element = exec->plan.element_size;
+	size_t count = left * element <= PIECE_BYTES ? left : PIECE_BYTES / element;
 	enum outcome outcome = MOVED;
 
 	if (count > 0)

@@ -368,6 +368,36 @@ void stretto_request_keep(struct stretto_request *request)
 	pthread_mutex_unlock(&state->lock);
 }
 
+/* The op, with what else decides on the bits. */
+static uint8_t signed_op(const struct stretto_request *request)
+{
+	return (uint8_t)(request->args.op |
+			 (stretto_request_reproducible(request) ? STRETTO_SIGNED_REPRODUCIBLE : 0) |
+			 (request->args.scale ? STRETTO_SIGNED_SCALED : 0));
+}
+
+/* The algorithm, where all ranks must take the same. */
+static uint8_t signed_algorithm(const struct stretto_request *request)
+{
+	const struct stretto_algorithm *algorithm = request->choice.algorithm;
+
+	return algorithm->alike ? STRETTO_SIGNED_ANY : stretto_algorithm_index(algorithm);
+}
+
+static void sign(struct stretto_request *request)
+{
+	const struct stretto_coll_args *args = &request->args;
+
+	request->signature = (struct stretto_signature){
+		.count = stretto_counts_sign(args, request->comm->size),
+		.root = args->root,
+		.collective = (uint8_t)args->collective,
+		.type = (uint8_t)args->type,
+		.op = signed_op(request),
+		.algorithm = signed_algorithm(request),
+	};
+}
+
 /* Checks the arguments and finds or makes a request for them. */
 stretto_status stretto_request_get(struct stretto_comm *comm, const struct stretto_coll_args *args,
 				   struct stretto_request **request)
@@ -393,6 +423,8 @@ stretto_status stretto_request_get(struct stretto_comm *comm, const struct stret
 	if (!*request)
 		status = make(comm, &form, request);
 	pthread_mutex_unlock(&state->lock);
+	if (status == STRETTO_OK)
+		sign(*request);
 	return status;
 }
 

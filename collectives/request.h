@@ -26,6 +26,7 @@ struct stretto_request {
 	struct stretto_comm *comm;
 	struct stretto_coll_args args; /* of the call; algorithm points to its static name */
 	struct stretto_choice choice;
+	struct stretto_signature signature; /* of all its operations */
 	struct stretto_counts *counts; /* that args points to where blocks vary, or NULL; owned */
 	bool in_place;
 	struct stretto_board *board; /* of an algorithm without messages; else NULL */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "collectives/traits.h"
 
-static const struct stretto_traits table[STRETTO_COLLECTIVE_COUNT] = {
+const struct stretto_traits stretto_traits_table[STRETTO_COLLECTIVE_COUNT] = {
 	[STRETTO_ALLREDUCE] = {.in = STRETTO_VECTOR, .out = STRETTO_VECTOR, .reduces = true},
 	[STRETTO_BROADCAST] = {.out = STRETTO_VECTOR, .rooted = true},
 	[STRETTO_ALLGATHER] = {.in = STRETTO_VECTOR, .out = STRETTO_BLOCKS},
@@ -29,27 +29,14 @@ static const struct stretto_traits table[STRETTO_COLLECTIVE_COUNT] = {
 				     .varies = true},
 };
 
-const struct stretto_traits *stretto_traits_of(enum stretto_collective collective)
-{
-	return &table[collective];
-}
-
-enum stretto_extent stretto_traits_in(enum stretto_collective collective, bool is_root)
-{
-	return table[collective].in_at_root && !is_root ? STRETTO_NOTHING : table[collective].in;
-}
-
-enum stretto_extent stretto_traits_out(enum stretto_collective collective, bool is_root)
-{
-	return table[collective].out_at_root && !is_root ? STRETTO_NOTHING : table[collective].out;
-}
-
 bool stretto_traits_blocks(enum stretto_collective collective)
 {
-	return table[collective].in == STRETTO_BLOCKS || table[collective].out == STRETTO_BLOCKS;
+	return stretto_traits_of(collective)->in == STRETTO_BLOCKS ||
+	       stretto_traits_of(collective)->out == STRETTO_BLOCKS;
 }
 
 bool stretto_traits_into_block(enum stretto_collective collective)
 {
-	return table[collective].in == STRETTO_BLOCKS && table[collective].out == STRETTO_VECTOR;
+	return stretto_traits_of(collective)->in == STRETTO_BLOCKS &&
+	       stretto_traits_of(collective)->out == STRETTO_VECTOR;
 }

@@ -25,12 +25,31 @@ struct stretto_traits {
 	bool varies;      /* its blocks may have lengths of their own */
 };
 
+/* By collective. */
+extern const struct stretto_traits stretto_traits_table[];
+
 /* The line of a valid collective. */
-const struct stretto_traits *stretto_traits_of(enum stretto_collective collective);
+static inline const struct stretto_traits *stretto_traits_of(enum stretto_collective collective)
+{
+	return &stretto_traits_table[collective];
+}
 
 /* What a rank's buffer holds, by whether it is the root; as if it were out of place. */
-enum stretto_extent stretto_traits_in(enum stretto_collective collective, bool is_root);
-enum stretto_extent stretto_traits_out(enum stretto_collective collective, bool is_root);
+static inline enum stretto_extent stretto_traits_in(enum stretto_collective collective,
+						    bool is_root)
+{
+	const struct stretto_traits *traits = stretto_traits_of(collective);
+
+	return traits->in_at_root && !is_root ? STRETTO_NOTHING : traits->in;
+}
+
+static inline enum stretto_extent stretto_traits_out(enum stretto_collective collective,
+						     bool is_root)
+{
+	const struct stretto_traits *traits = stretto_traits_of(collective);
+
+	return traits->out_at_root && !is_root ? STRETTO_NOTHING : traits->out;
+}
 
 /* Whether blocks of a buffer belong to ranks. */
 bool stretto_traits_blocks(enum stretto_collective collective);

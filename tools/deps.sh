@@ -21,6 +21,7 @@ need libcmocka-dev lib cmocka
 need libhwloc-dev lib hwloc
 need dataset-fashion-mnist test -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 need python3 have python3
+need valgrind have valgrind
 # verbs, and the machine that the RDMA tests run in where there is no device
 need libibverbs-dev lib libibverbs
 need librdmacm-dev lib librdmacm
@@ -47,7 +48,6 @@ if [ "${STRETTO_DEPS_LINT:-}" = 1 ]; then
 	need cppcheck have cppcheck
 	need shellcheck have shellcheck
 	need universal-ctags have ctags
-	need valgrind have valgrind
 fi
 if [ "${STRETTO_DEPS_BENCH:-}" = 1 ]; then
 	need perftest have ib_write_bw
