@@ -38,8 +38,12 @@ static const double window_seconds = 100e-6;
 static const double shared_window_seconds = 4e-3;
 /* So long a new case takes to become steady: seen here with every library, for about 1 ms. */
 static const double settle_seconds = 5e-3;
-/* Buffers in turn are steady when each has been used once: pages of peers are mapped by then. At most so long. */
-static const double settle_rotated_seconds = 50e-3;
+/*
+ * Buffers in turn are steady when each has been used once: the first touch of each page in a peer's
+ * memory costs a page fault, of which thousands are to come. At most so many times as long as the
+ * measurement.
+ */
+static const double settle_rotated = 100;
 /* Of the rotated buffers of a rank: more than the caches of a core, or its share of them. */
 static const size_t set_bytes = (size_t)128 << 20;
 
@@ -236,8 +240,8 @@ static int turn(const struct bench *bench)
 	return (int)(bench->pairs / (size_t)bench->calls) + 1;
 }
 
-/* Sets the calls of a window; returns the seconds of one with all around it. */
-static double settle(struct bench *bench)
+/* Sets the calls of a window, for a measurement of so long; returns the seconds of one with all around it. */
+static double settle(struct bench *bench, double seconds)
 {
 	double length, least[2] = {0};
 	int windows = WARMUP;
@@ -250,7 +254,7 @@ static double settle(struct bench *bench)
 		if (pass < 2)
 			bench->calls = between(length / least[0], 1, most_calls(bench->size));
 		windows = pass == 0 && bench->placement == ROTATED
-				  ? between(settle_rotated_seconds / least[1], 1, turn(bench))
+				  ? between(settle_rotated * seconds / least[1], 1, turn(bench))
 				  : between(settle_seconds / least[1], 1, AT_MOST);
 	}
 	return least[1];
@@ -262,7 +266,7 @@ static void measure(struct bench *bench, double seconds)
 	int windows;
 
 	lay_out(bench);
-	windows = between(seconds / settle(bench), AT_LEAST, AT_MOST);
+	windows = between(seconds / settle(bench, seconds), AT_LEAST, AT_MOST);
 	for (int i = 0; i < windows; i++)
 		bench->times[i] = window(bench, &whole);
 	must(peer.max(bench->times, (size_t)windows), "allreduce of the times");
