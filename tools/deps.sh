@@ -22,6 +22,7 @@ need libhwloc-dev lib hwloc
 need dataset-fashion-mnist test -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 need python3 have python3
 need valgrind have valgrind
+need chromium have chromium
 # verbs, and the machine that the RDMA tests run in where there is no device
 need libibverbs-dev lib libibverbs
 need librdmacm-dev lib librdmacm

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2317 # functions are called through check
+# not under sanitizers: the program is Python
 # stretto-report: one page that needs nothing else, with all its parts; a file that is not what it should be is named.
 set -u
 build=${1:?usage: report.sh BUILD}
@@ -125,6 +126,41 @@ Steps 3 to 6, milliseconds: 0 0 10
 done|log cut off|20|20|–|0.5|87.5|–|20.5|–|800|–|4|–|3|–|1|–|75|–|rank 1 on h<1>, 12.5 % over the median|–|0.1.0|0.1.0|dasgd|dasgd|2|2|a<b>&c|a<b>&c|d|d|4|4|20|20
 END
 check "its tags, pictures and tables" diff "$dir/expected" "$dir/found"
+
+# As a browser lays it out: the pages of its print, and what a copy of the page that looks at itself says.
+browser() { # browser OPTION...: its stdout
+	timeout -k 5 60 chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$dir/profile" \
+		"$@" 2>/dev/null # it tells of all that the machine lacks
+}
+printed_pages() { # printed_pages MOST
+	browser --no-pdf-header-footer --print-to-pdf="$dir/report.pdf" "file://$dir/report.html" >"$dir/found"
+	printed=$(grep -ac "/Type /Page$" "$dir/report.pdf")
+	echo "$printed pages"
+	[ "$printed" -ge 1 ] && [ "$printed" -le "$1" ]
+}
+shows() { # shows TEXT OPTION...: what the copy says
+	text=$1
+	shift
+	browser "$@" --dump-dom "file://$dir/self.html" | sed -n '0,/<title>/s|.*<title>\(.*\)</title>.*|\1|p' >"$dir/found"
+	cat "$dir/found"
+	[ "$(cat "$dir/found")" = "$text" ]
+}
+cat - "$dir/report.html" >"$dir/self.html" <<'END'
+<!DOCTYPE html><script>addEventListener("load", () => {
+	const page = document.documentElement, paper = getComputedStyle(document.body).backgroundColor.match(/\d+/g);
+	const hidden = [...document.querySelectorAll("h2,figure,table,svg")].filter(e => !e.getBoundingClientRect().width).length;
+	document.title = [page.scrollWidth > innerWidth ? "too wide" : "fits", paper[0] < 128 ? "dark" : "light", hidden].join(" ");
+});</script>
+END
+if command -v chromium >/dev/null; then
+	check "printed on three pages" printed_pages 3
+	check "in a browser" shows "fits light 0" --window-size=1280,900
+	check "dark" shows "fits dark 0" --window-size=1280,900 --blink-settings=preferredColorScheme=0
+	check "on a phone" shows "fits light 0" --window-size=390,844
+else
+	echo "skip in a browser: no chromium (make deps installs it)"
+fi
+
 report a.jsonl -o one.html
 check "one run without a trace: no timeline" [ "$status.$(page one.html | grep -c :)" = 0.7 ]
 
