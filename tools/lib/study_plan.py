@@ -33,7 +33,7 @@ RULES = [arm for arm in ARMS if arm.strategy.startswith('dasgd')]
 # What differs between a whole study and a quick one.
 Scale = collections.namedtuple('Scale', 'models ranks seeds epochs goal_model goal_epochs progress_steps rate_steps')
 WHOLE = Scale({'mlp': 'mlp:784-512-256-10', 'cnn': 'cnn:28x28x1-8-16-128-10'}, (2, 4, 8), 3, 0,
-              'cnn:28x28x1-16-32-128-10', 10, 256, (64, 128, 256, 512, 1024, 2048))
+              'cnn:28x28x1-32-64-128-10', 10, 256, (64, 128, 256, 512, 1024, 2048))
 QUICK = Scale({'mlp': 'mlp:784-32-10'}, (2,), 1, 1, None, 0, 32, (16, 64))
 
 # kind: accuracy (a row of the main table), goal (the one long training), progress (effective steps), rate (the gradient
