@@ -262,15 +262,15 @@ def draw_gradient(pyplot, summary):
     panels += [('first K steps, ' + model, [row for row in summary['gradients'] if row['model'] == model]) for model in models]
     figure, axes = pyplot.subplots(1, max(1, len(panels)), figsize=(5 * max(1, len(panels)), 4), squeeze=False)
     for axis, (title, rows) in zip(axes[0], panels):
-        for row in rows:
-            axis.loglog(*zip(*row['points']), marker='.', linewidth=1, label=row['strategy'])
+        for row, colour in zip(rows, pyplot.colormaps['tab20'].colors):
+            axis.loglog(*zip(*row['points']), marker='.', linewidth=1, color=colour, label=row['strategy'])
         steps = [k for k, _ in rows[0]['points']]
         c = max(value * math.sqrt(k) for row in rows for k, value in row['points'])
         axis.loglog(steps, [c / math.sqrt(k) for k in steps], 'k--', label='c / sqrt(K)')
         axis.set_title(title)
         axis.set_xlabel('K, steps')
         axis.grid(alpha=0.25, which='both')
-        axis.legend(frameon=False, fontsize=7)
+        axis.legend(frameon=False, fontsize=7, loc='upper center', bbox_to_anchor=(0.5, -0.15), ncol=4)
     axes[0][0].set_ylabel('mean squared gradient norm')
     return figure
 
