@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "collectives/stretto_coll.h"
 #include "runtime/log.h"
@@ -72,6 +73,37 @@ static stretto_status write_file(struct stretto_state *state, const char *folder
 	return stretto_checkpoint_commit(&writer);
 }
 
+/* Why no file can be made in a folder, an errno; 0: it can. Whoever is first makes the folder. */
+static int folder_problem(const char *folder)
+{
+	struct stat found;
+
+	if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+		return errno;
+	if (stat(folder, &found) != 0)
+		return errno;
+	if (!S_ISDIR(found.st_mode))
+		return ENOTDIR;
+	return access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+stretto_status stretto_state_folder(struct stretto_comm *comm, const char *folder)
+{
+	int problem = folder_problem(folder);
+	int32_t rank = stretto_comm_rank(comm);
+	int32_t first = problem ? rank : INT32_MAX;
+	stretto_status status =
+		stretto_allreduce(comm, &first, &first, 1, STRETTO_I32, STRETTO_MIN);
+
+	if (status != STRETTO_OK || first == INT32_MAX)
+		return status;
+	if (first == rank)
+		stretto_error("checkpoints cannot be written to %s: %s; give a folder that can be "
+			      "made or written to",
+			      folder, strerror(problem));
+	return STRETTO_INVALID;
+}
+
 stretto_status stretto_state_save(struct stretto_state *state, const char *folder, bool *saved)
 {
 	struct stretto_checkpoint_id id = {
@@ -82,8 +114,7 @@ stretto_status stretto_state_save(struct stretto_state *state, const char *folde
 	bool all = false;
 	stretto_status status;
 
-	/* Whoever is first makes it; if nobody can, opening the file says why. */
-	mkdir(folder, 0777);
+	mkdir(folder, 0777); /* again, if it has gone; if it cannot be, opening the file says why */
 	status = agree(state->comm, write_file(state, folder, &id) == STRETTO_OK, &all);
 	if (status != STRETTO_OK)
 		return status;

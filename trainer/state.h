@@ -37,6 +37,12 @@ struct stretto_state_found {
 };
 
 /*
+ * Makes a folder for checkpoints if there is none, so that a training for which none can be written does
+ * not begin. Collective. STRETTO_INVALID: a rank cannot write there (the first such rank logs why).
+ */
+stretto_status stretto_state_folder(struct stretto_comm *comm, const char *folder);
+
+/*
  * Writes a checkpoint after stretto_average_drain(). Collective. *saved is false on all ranks if one could
  * not write (which logs why): the checkpoints before are untouched. Blocks until the disks have it.
  */

@@ -488,6 +488,8 @@ static stretto_status check_folder(struct run *run)
 			stretto_checkpoint_latest(folder, UINT64_MAX, &id);
 	stretto_status status = stretto_broadcast(run->comm, &taken, 1, STRETTO_I32, 0);
 
+	if (status == STRETTO_OK && folder && !taken)
+		return stretto_state_folder(run->comm, folder);
 	if (status != STRETTO_OK || !taken)
 		return status;
 	if (run->shard.rank == 0)

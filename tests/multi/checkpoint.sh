@@ -161,6 +161,10 @@ check "without the file of one rank, likewise" same "$dir/sync.whole" "$dir/dama
 
 train --strategy sync --steps 42 --checkpoint "$dir/damaged"
 check "a folder of another training is refused" says 2 'holds checkpoints already'
+train --strategy sync --checkpoint "$dir/noise/train-images-idx3-ubyte/here" --steps 4
+check "a folder that cannot be made is refused before the first step" says 2 'checkpoints cannot be written to .*/here: Not a directory'
+train --strategy sync --checkpoint "$dir/noise/train-images-idx3-ubyte" --steps 4
+check "a file for a folder likewise" says 2 'checkpoints cannot be written to .*ubyte: Not a directory'
 train --strategy sync --steps 42 --resume "$dir/noise"
 check "no checkpoint to resume" says 2 'no complete checkpoint'
 train --strategy sync --steps 42 --seed 2 --resume "$dir/sync"

@@ -19,8 +19,9 @@ static void set_strategy(struct tool_averaging *averaging, const char *text)
 		if (averaging->count == TOOL_STRATEGIES ||
 		    !stretto_strategy_find(name, &averaging->strategies[averaging->count++]))
 			tool_fail("--strategy %s: expected one, or up to %d with commas between, "
-				  "of: " STRETTO_STRATEGY_WORDS,
-				  text, TOOL_STRATEGIES);
+				  "of: %.*s",
+				  text, TOOL_STRATEGIES, (int)sizeof(STRETTO_STRATEGY_WORDS) - 2,
+				  STRETTO_STRATEGY_WORDS); /* but for the space at its end */
 		at += length;
 	} while (*at++ == ',');
 }
