@@ -276,6 +276,21 @@ static void notices_and_states_reach_the_peer(struct pair *pair)
 	assert_true(knows_state(pair->b, &entered));
 }
 
+/*
+ * Whether the descriptor is not readable once what has come was polled: UCX may send words of its
+ * own after a message. What was written to wake a sleeper stays: polling does not read it.
+ */
+static bool is_quiet(struct pair *pair)
+{
+	uint64_t deadline = stretto_now() + PAIR_PATIENCE;
+
+	while (pair_readable(pair->b) && stretto_now() < deadline) {
+		pair->a->device->transport->poll(pair->a->device);
+		pair->b->device->transport->poll(pair->b->device);
+	}
+	return !pair_readable(pair->b);
+}
+
 static void an_armed_device_is_woken(struct pair *pair)
 {
 	uint64_t deadline = stretto_now() + PAIR_PATIENCE;
@@ -283,13 +298,13 @@ static void an_armed_device_is_woken(struct pair *pair)
 
 	connect_now(pair);
 	pair_drain(pair->b);
-	assert_false(pair_readable(pair->b));
+	assert_true(is_quiet(pair));
 	/* awake: nobody writes the descriptor */
 	message_init(&message, 0, 8, NULL);
 	message_receive(pair, &message);
 	message_send(pair, &message);
 	message_settle(pair, &message);
-	assert_false(pair_readable(pair->b));
+	assert_true(is_quiet(pair));
 	message_fini(&message);
 	/* armed: the first message does, once */
 	pair->b->device->transport->arm(pair->b->device);
